@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	sendAbove     = 64 << 10 // bytes of answers that are sent before the rest is executed
+	sendAbove     = 64 << 10 // bytes of answers; more are sent before the next command
 	loginTimeout  = 60 * time.Second
 	deadlineEvery = 10 * time.Second
 	lingerTimeout = time.Second
@@ -27,45 +27,45 @@ const (
 
 const noPermission = "NOPERM the store's owner and mode do not allow you this"
 
-// A client is a connection. Those of a loop take turns; one that does not read its answers, or asks
-// for what takes long, has a goroutine of its own meanwhile, and keeps nobody else waiting. So has
-// one with TLS as long as it is there.
+// A client is a connection. The clients of a loop take turns; one that does not read its answers,
+// or sends commands that take long, gets a goroutine of its own meanwhile, so that others need not
+// wait. A client with TLS always has a goroutine.
 type client struct {
 	reply
 	server *server
 	conn   net.Conn
 	plain  *socket // conn, without TLS
-	abort  func()  // ends what another goroutine waits for
+	abort  func()  // ends the waits of another goroutine
 	id     int64
 	name   string
-	shown  atomic.Pointer[string] // what CLIENT LIST says of it
+	shown  atomic.Pointer[string] // its line in CLIENT LIST
 	since  time.Time
-	asked  time.Time // who it is
-	peer   *peer     // of a Unix socket
-	known  bool      // it has said who it is, or need not
+	asked  time.Time // for its password
+	peer   *peer     // the user, on a Unix socket
+	known  bool      // authenticated, or need not be
 	db     *database
 	input  input
 	batching
 	rights  rights
-	aborted *time.Time // when a transaction was refused that has not ended
-	inTurn  bool       // of its loop
-	onLoop  bool       // and nothing may wait for it
-	leaving bool       // the loop, when its turn is over
-	held    [][]byte   // a command that is to be executed after what is queued
-	last    *command   // that it has said
-	alone   int        // commands of this turn that no batch of the turn's could have
+	aborted *time.Time // when MULTI was refused; nil after EXEC or DISCARD
+	inTurn  bool       // in the loop's current turn
+	onLoop  bool       // served by a loop, so it must not block
+	leaving bool       // it leaves the loop when the turn is over
+	held    [][]byte   // a command to be executed after the queued ones
+	last    *command   // the last command
+	alone   int        // commands of this turn that could not join a batch
 	heavy   bool       // it reads long values
-	fault   error      // in what it has sent, to be told after the answers
+	fault   error      // a protocol error, to be reported after the answers
 	closing bool
 	ending  atomic.Bool
-	broken  error     // since which nothing is sent
-	slow    time.Time // until when it may be
-	half    time.Time // since when a part of the next command is there
-	guesses int       // of the password
+	broken  error     // after which nothing is sent
+	slow    time.Time // deadline for reading answers
+	half    time.Time // when the first part of the next command arrived
+	guesses int       // wrong passwords
 	place   place
 }
 
-// rights are what a client may do with a store, decided when it comes to it, as for a file.
+// rights are what a client may do with a store, checked when it selects the store, as for a file.
 type rights struct {
 	store  *opened
 	access kvtree.Access
@@ -85,7 +85,8 @@ func (c *client) serve() {
 	}
 }
 
-// work does what the loop has left to a goroutine of the client's own, and gives the client back.
+// work executes the commands that the loop has left, in the client's own goroutine, and then
+// returns the client to the loop.
 func (c *client) work() {
 	given := false
 	defer func() {
@@ -99,14 +100,14 @@ func (c *client) work() {
 	given = c.goesOn() && c.plain.loop.give(c)
 }
 
-// fell is told of a fault of the server's, if there was one, which ends this client alone.
+// fell logs a panic, if any, which ends only this client.
 func (c *client) fell(fault any) {
 	if fault != nil {
 		log.Printf("client %d: %v\n%s", c.id, fault, debug.Stack())
 	}
 }
 
-// finish ends a client.
+// finish closes and removes a client.
 func (c *client) finish() {
 	defer c.server.running.Done()
 	c.end()
@@ -114,19 +115,19 @@ func (c *client) finish() {
 	c.input.release()
 }
 
-// goesOn says whether the next command may be executed.
+// goesOn reports whether the next command may be executed.
 func (c *client) goesOn() bool {
 	return !c.closing && !c.leaving && c.broken == nil && c.fault == nil && c.server.context.Err() == nil
 }
 
-// receive reads what is there.
+// receive reads the available input.
 func (c *client) receive() {
 	if c.goesOn() {
 		c.received(c.input.fill(noWait{c.plain}))
 	}
 }
 
-// received is told what became of reading.
+// received takes the result of a read.
 func (c *client) received(err error) {
 	switch err {
 	case nil, errAgain:
@@ -137,8 +138,8 @@ func (c *client) received(err error) {
 	}
 }
 
-// executeAll executes the commands that are there as a whole, and sends the answers. It waits for
-// the client to take them.
+// executeAll executes all complete commands, and sends the answers. It waits until the client reads
+// them.
 func (c *client) executeAll() {
 	c.pipeline = pipelines.Get().(*pipeline)
 	c.resume()
@@ -149,8 +150,8 @@ func (c *client) executeAll() {
 	c.pipeline = nil
 }
 
-// advance executes commands, or queues them. On a loop it returns true if there is one that has to
-// wait for what is queued.
+// advance executes commands, or queues them. On a loop it returns true if the next command has to
+// wait for the queued ones.
 func (c *client) advance() bool {
 	for c.goesOn() {
 		args := c.held
@@ -169,7 +170,7 @@ func (c *client) advance() bool {
 	return false
 }
 
-// settle ends the answers to what has been executed, and sends them.
+// settle completes the answers to the executed commands, and sends them.
 func (c *client) settle() {
 	if c.fault != nil && len(c.rest) == 0 {
 		if c.fault != errHTTP {
@@ -183,12 +184,12 @@ func (c *client) settle() {
 	c.send()
 }
 
-// leaves says whether a loop has to leave the client to a goroutine of its own.
+// leaves reports whether the loop has to pass the client to a goroutine of its own.
 func (c *client) leaves() bool {
 	return c.leaving || c.closing || c.fault != nil || c.broken != nil || len(c.out) > 0
 }
 
-// A timed connection is below TLS, which writes on its own account as well.
+// A timed connection sets a deadline for each write: TLS above it also writes on its own.
 type timed struct {
 	net.Conn
 	slowest time.Duration
@@ -199,7 +200,7 @@ func (t timed) Write(b []byte) (int, error) {
 	return t.Conn.Write(b)
 }
 
-// handshake has limits of its own.
+// handshake has its own time limit.
 func (c *client) handshake() error {
 	if conn, ok := c.conn.(*tls.Conn); ok {
 		ctx, cancel := context.WithTimeout(c.server.context, loginTimeout)
@@ -214,7 +215,7 @@ func (c *client) handshake() error {
 	return nil
 }
 
-// waitFor says how long a client may be silent.
+// waitFor sets how long a client may be silent.
 func (c *client) waitFor() {
 	var until time.Time
 	if !c.input.isHalf() {
@@ -230,14 +231,15 @@ func (c *client) waitFor() {
 		until = c.server.clock.Load().Add(c.server.timeout + tick)
 	}
 	c.conn.SetReadDeadline(until)
-	// After it was set: see wake.
+	// Check after setting the deadline: see wake.
 	if c.server.context.Err() != nil {
 		c.conn.SetReadDeadline(c.since)
 	}
 }
 
 // execute executes a command, or queues it. On a loop it returns false, and has done nothing, if
-// the command has to wait for what is queued, or may take long: then the client is leaving.
+// the command has to wait for the queued ones, or if it may take long: then the client leaves the
+// loop.
 func (c *client) execute(args [][]byte) bool {
 	c.half = time.Time{}
 	command := c.find(args[0])
@@ -274,12 +276,12 @@ func (c *client) execute(args [][]byte) bool {
 	return true
 }
 
-// hasMuch says whether others should not wait for all that a client asks for in a turn.
+// hasMuch reports whether a client's input would keep the other clients of the loop waiting.
 func (c *client) hasMuch() bool {
 	return c.alone >= mostAlone || len(c.input.buffer) > keptInput
 }
 
-// find finds a command: often the one of before.
+// find finds a command: often the same as before.
 func (c *client) find(name []byte) *command {
 	if c.last == nil || !is(name, c.last.name) {
 		c.last = find(name)
@@ -294,7 +296,7 @@ const (
 	mostAlone  = 16
 )
 
-// isLong says whether others should not wait for a command.
+// isLong reports whether a command would keep the other clients of the loop waiting.
 func (c *client) isLong(command *command, args [][]byte) bool {
 	updates := command.queues && command.needs == both
 	switch {
@@ -308,8 +310,8 @@ func (c *client) isLong(command *command, args [][]byte) bool {
 	return command.queues && command.needs != write && c.room > shortValue
 }
 
-// aborts answers what comes after MULTI, which was refused: to execute it without would do what
-// its client did not mean.
+// aborts refuses the commands after MULTI, which was refused itself: executing them immediately is
+// not what the client intended.
 func (c *client) aborts(name []byte) bool {
 	if c.aborted == nil {
 		if c.known && is(name, "MULTI") {
@@ -329,13 +331,13 @@ func (c *client) aborts(name []byte) bool {
 		return false
 	default:
 		c.failure("ERR not executed: kvtree-server has no MULTI")
-		// One that has read the answer of MULTI may not say EXEC any more.
+		// After reading the answer to MULTI, a client may never send EXEC.
 		c.closing = c.server.clock.Load().Sub(*c.aborted) > c.server.slowest
 	}
 	return true
 }
 
-// refuse says why a command is not executed.
+// refuse returns the error of a command that may not be executed, or "".
 func (c *client) refuse(command *command, args [][]byte) string {
 	switch {
 	case !c.known && (command == nil || !command.strangers):
@@ -357,17 +359,17 @@ func (c *client) refuse(command *command, args [][]byte) string {
 	return ""
 }
 
-// wrongNumber is of the arguments of a command.
+// wrongNumber is the error for a wrong number of arguments.
 func wrongNumber(name string) string {
 	return "ERR wrong number of arguments for '" + strings.ToLower(name) + "' command"
 }
 
-// needsPassword says whether the client has to say one: those of Unix sockets are known.
+// needsPassword reports whether the client must authenticate: users of Unix sockets are known.
 func (c *client) needsPassword() bool {
 	return c.peer == nil && c.server.password != nil
 }
 
-// rightsNow looks again when the store is another one.
+// rightsNow checks the rights again if the store was opened again.
 func (c *client) rightsNow() *rights {
 	store := c.db.opened.Load()
 	if c.rights.store != store {
@@ -383,12 +385,12 @@ func (c *client) rightsNow() *rights {
 	return &c.rights
 }
 
-// store is what the commands of now use.
+// store returns the store that the current commands use.
 func (c *client) store() *kvtree.Store {
 	return c.rights.store.Store
 }
 
-// error answers with an error of the store, or of what a client said.
+// error answers with an error of the store or of the command.
 func (c *client) error(err error) {
 	switch {
 	case errors.Is(err, kvtree.Gone):
@@ -417,7 +419,7 @@ func (c *client) waitsFor(change func() error) error {
 	return c.db.waitsFor(c.rights.store, change)
 }
 
-// okOr answers with OK, or with an error.
+// okOr answers with OK or an error.
 func (c *client) okOr(err error) {
 	if err != nil {
 		c.error(err)
@@ -426,7 +428,7 @@ func (c *client) okOr(err error) {
 	}
 }
 
-// integerOr answers with a number, or with an error.
+// integerOr answers with a number or an error.
 func (c *client) integerOr(n int64, err error) {
 	if err != nil {
 		c.error(err)
@@ -441,8 +443,8 @@ func (c *client) sendIfLong() {
 	}
 }
 
-// send sends the answers. A client that takes none for as long as the slowest may is closed; that of
-// a loop leaves it.
+// send sends the answers. A client that reads none of them for the maximum time is closed; a client
+// of a loop leaves the loop.
 func (c *client) send() {
 	if len(c.out) == 0 {
 		return
@@ -467,7 +469,7 @@ func (c *client) send() {
 	c.out = append(c.out[:0], rest...)
 }
 
-// trySend sends what the client takes, and returns how much that is.
+// trySend sends as much as the socket takes, and returns how much.
 func (c *client) trySend() int {
 	n, err := c.plain.tryWrite(c.out)
 	c.leaving = c.leaving || n < len(c.out)
@@ -477,8 +479,8 @@ func (c *client) trySend() int {
 	return n
 }
 
-// end closes the connection. What was sent and not read would be lost if something that has come
-// were not read.
+// end closes the connection. It reads the remaining input first: otherwise answers that were sent
+// and not read yet would be lost.
 func (c *client) end() {
 	defer c.conn.Close()
 	c.ending.Store(true)
@@ -489,7 +491,7 @@ func (c *client) end() {
 	}
 }
 
-// address is the other end, for people.
+// address is the other end's address for display.
 func (c *client) address() string {
 	if c.peer != nil {
 		return "unix"

@@ -9,15 +9,15 @@ import (
 	"kvtree"
 )
 
-// A command is what clients can say.
+// A command is a command of clients.
 type command struct {
 	name      string
-	arity     int           // arguments with the name; at least so many if negative
+	arity     int           // number of arguments including the name; negative: the minimum
 	needs     kvtree.Access // to the store
-	keys      [3]int        // the first key, the last, and the step, as COMMAND tells them
-	queues    bool          // it may be executed together with what is beside it
-	long      bool          // others should not wait for it
-	strangers bool          // it may be said before AUTH
+	keys      [3]int        // the first key, the last, and the step, for COMMAND
+	queues    bool          // it may be executed in a batch
+	long      bool          // it may take long
+	strangers bool          // it is allowed before AUTH
 	run       func(c *client, args [][]byte)
 	calls     atomic.Uint64
 }
@@ -39,7 +39,7 @@ var commands []*command
 
 var byName = map[string]*command{}
 
-// The table refers to functions that look into it.
+// Set here because the table refers to functions that use it.
 func init() {
 	commands = []*command{
 		{name: "GET", arity: 2, needs: read, keys: oneKey, queues: true, run: get},
@@ -102,7 +102,7 @@ func init() {
 	}
 }
 
-// find finds a command by its name, in any case; nil if there is none.
+// find finds a command by its name, in upper or lower case; nil if there is none.
 func find(name []byte) *command {
 	var upper [16]byte
 	if len(name) > len(upper) {
@@ -117,8 +117,8 @@ func find(name []byte) *command {
 	return byName[string(upper[:len(name)])]
 }
 
-// Redis' commands that are not here, and why. What begins with the first words of a line is
-// explained by its last.
+// Commands of Redis that are missing here, and why. A reason applies to all commands that begin
+// with the words after it.
 var absentCommands = []struct {
 	why   string
 	names string
@@ -157,7 +157,7 @@ var absentCommands = []struct {
 	{"stop its service instead", "SHUTDOWN"},
 }
 
-// absent says what is the matter with a command that is not here.
+// absent returns the error for an unknown or missing command.
 func absent(name []byte) string {
 	upper := strings.ToUpper(string(name[:min(len(name), 64)]))
 	for _, group := range absentCommands {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Redis' SCAN goes on from a number. Here it is that of a key, which the server remembers: a
-// client may go on from another connection. Those are forgotten first that somebody has gone on
-// from, and then the oldest.
+// Redis' SCAN continues from a number. Here the number is a key's that the server remembers: a
+// client may continue from another connection. The server first forgets cursors that were used,
+// and then the oldest.
 const mostCursors = 4096
 
 type cursor struct {
@@ -27,8 +27,9 @@ type cursors struct {
 	recent *list.List
 }
 
-// newCursors begins with numbers that neither another database nor a server before this one has
-// given, and that fit a float64 exactly, which is what some clients have.
+// newCursors starts with numbers that depend on the time and the database, so that no other
+// database and no earlier server has given them. They fit a float64 exactly, which some clients
+// use.
 func newCursors(database int) *cursors {
 	return &cursors{last: uint64(time.Now().UnixMilli()+int64(database)<<32) << 8, byID: map[uint64]*list.Element{},
 		recent: list.New()}
@@ -38,7 +39,7 @@ func (cs *cursors) put(after []byte) string {
 	cs.mutex.Lock()
 	defer cs.mutex.Unlock()
 	cs.last++
-	// The key may be a piece of much more.
+	// Copy: the key may be part of a much larger buffer.
 	cs.byID[cs.last] = cs.recent.PushFront(&cursor{cs.last, bytes.Clone(after)})
 	if cs.recent.Len() > mostCursors {
 		oldest := cs.recent.Remove(cs.recent.Back()).(*cursor)

@@ -13,24 +13,24 @@ import (
 
 const mostWaiting = 256
 
-// A database is a store, by the number that SELECT knows it by.
+// A database is a store, with the number that SELECT uses.
 type database struct {
 	number int
 	name   string
-	when   string     // always, async or "": changes are answered
-	mutex  sync.Mutex // held to open the store again
+	when   string     // always, async or "": when changes are answered
+	mutex  sync.Mutex // held to reopen the store
 	opened atomic.Pointer[opened]
-	// As many changes as may wait for its disks: each has a thread of the kernel's.
+	// One slot for each change that may wait for disks: each blocks a thread.
 	waiting chan struct{}
 	*cursors
 }
 
-// opened is a store as it was opened.
+// opened is an open store.
 type opened struct {
 	*kvtree.Store
 	info     kvtree.StoreInfo
-	readOnly bool        // to the server
-	durable  kvtree.Flag // what each change has
+	readOnly bool        // for the server
+	durable  kvtree.Flag // flag of each change
 }
 
 func open(name, when string) (*opened, error) {
@@ -54,7 +54,7 @@ func open(name, when string) (*opened, error) {
 	return o, nil
 }
 
-// newDatabase opens the store of a database. always, async or "" is when changes are answered.
+// newDatabase opens the store of a database. when is always, async or "": when to answer changes.
 func newDatabase(number int, name, when string) (*database, error) {
 	db := &database{number: number, name: name, when: when, cursors: newCursors(number),
 		waiting: make(chan struct{}, mostWaiting)}
@@ -73,14 +73,14 @@ func newDatabase(number int, name, when string) (*database, error) {
 	return db, nil
 }
 
-// synced says whether changes are durable when they are answered.
+// synced reports whether changes are durable when they are answered.
 func (db *database) synced() bool {
 	o := db.opened.Load()
 	return o.durable != 0 || o.info.Sync
 }
 
-// waitsFor makes a change, which may wait for a disk. Each that does has a thread of the kernel's, of
-// which there must not be too many.
+// waitsFor makes a change, which may wait for a disk. Each waiting change blocks a thread, so their
+// number is limited.
 func (db *database) waitsFor(store *opened, change func() error) error {
 	if store.info.Durable {
 		db.waiting <- struct{}{}
@@ -89,8 +89,8 @@ func (db *database) waitsFor(store *opened, change func() error) error {
 	return change()
 }
 
-// again opens the store that has the name now, after what is no more. In the place of a durable
-// store, a volatile one is not what clients expect.
+// again opens the store that now has the name of one that is gone. It does not replace a durable
+// store by a volatile one.
 func (db *database) again(gone *opened) {
 	if !db.mutex.TryLock() {
 		return
@@ -107,6 +107,6 @@ func (db *database) again(gone *opened) {
 		o.Close()
 		return
 	}
-	// Others may still be using it: it is closed with its last reference.
+	// Others may still use the old one: it is closed with its last reference.
 	db.opened.Store(o)
 }

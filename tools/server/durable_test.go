@@ -23,7 +23,7 @@ func execute(t testing.TB, name string, args ...string) string {
 	return strings.TrimSpace(string(said))
 }
 
-// A disk holds a durable store. It can be stopped, and goes on when it is told to.
+// A disk holds a durable store. Tests can suspend and resume it.
 type disk struct {
 	t          testing.TB
 	name, path string
@@ -74,7 +74,7 @@ func (d *disk) goOn() {
 	execute(d.t, "dmsetup", "resume", "--noudevsync", d.name)
 }
 
-// Each command that changes something, in an order in which each does.
+// Commands that change something, in an order in which each one does.
 var changes = []string{"SET a 1", "SET a 2 XX", "SET a 3 GET", "SETNX b 1", "MSET a 4 c 5", "GETSET a 6", "APPEND a 7",
 	"SETRANGE a 0 8", "INCR a", "DECRBY a 2", "GETDEL c", "HSET h f 1", "HMSET h g 1", "HSETNX h i 1", "HINCRBY h f 2",
 	"HDEL h f", "HDEL h g i", "DEL a", "UNLINK b", "SET a 1", "FLUSHDB"}
@@ -83,7 +83,7 @@ func TestTheChangesAreAllThatThereAre(t *testing.T) {
 	var text = strings.Join(changes, " ") + " DECR INCRBY "
 	for _, command := range commands {
 		if command.needs&write != 0 && !strings.Contains(text, command.name+" ") {
-			t.Error(command.name, "is in no test of durability")
+			t.Error(command.name, "has no test of durability")
 		}
 	}
 }
@@ -103,7 +103,7 @@ func stat(t *testing.T, store *kvtree.Store, name string) uint64 {
 	return 0
 }
 
-// What is answered is durable: the epoch that was open when the command came has ended.
+// An answer implies durability: the epoch open when the command came has ended.
 func TestChangesAreDurableWhenTheyAreAnswered(t *testing.T) {
 	d := newDisk(t)
 	s := start(t, nil, d.name)
@@ -121,7 +121,7 @@ func TestChangesAreDurableWhenTheyAreAnswered(t *testing.T) {
 	k.expect("CONFIG GET append*", `["appendfsync" "always" "appendonly" "yes"]`)
 }
 
-// What a pipeline updates, key after key, waits for the disk together.
+// The updates of a pipeline, of one key after the other, wait for the disk together.
 func TestUpdatesOfAPipelineWaitTogether(t *testing.T) {
 	d := newDisk(t)
 	s := start(t, nil, d.name)
@@ -143,7 +143,7 @@ func TestUpdatesOfAPipelineWaitTogether(t *testing.T) {
 	}
 }
 
-// With async nobody waits for a disk, until the server stops.
+// With async nothing waits for a disk, until the server stops.
 func TestAsync(t *testing.T) {
 	d := newDisk(t)
 	s := start(t, func(s *server) { s.databases[0].opened.Load().durable = 0 }, d.name)
@@ -173,7 +173,7 @@ func TestAsync(t *testing.T) {
 	}
 }
 
-// A store that is detached, and attached again, is gone on with.
+// The server uses a store again after it was detached and attached.
 func TestADurableStoreThatComesBack(t *testing.T) {
 	for _, when := range []string{"", "async"} {
 		comesBack(t, when)
@@ -204,7 +204,7 @@ func comesBack(t *testing.T, when string) {
 	if err := kvtree.DetachStore(d.name); err != nil {
 		t.Fatal(err)
 	}
-	// A volatile store of the same name is not what a client of a durable one was promised.
+	// A volatile store of the same name must not replace a durable one.
 	if err := kvtree.CreateStore(d.name, kvtree.Settings{}); err != nil {
 		t.Fatal(err)
 	}

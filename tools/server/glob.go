@@ -8,9 +8,9 @@ const mostPattern = 1024 // bytes
 
 var errPattern = errors.New("ERR a pattern has at most 1024 bytes")
 
-// A glob is a pattern of Redis: * ? [abc] [^a-z], and \ before a character that stands for itself.
+// A glob is a pattern of Redis: * ? [abc] [^a-z], and \ before a literal character.
 
-// globPrefix is what everything that matches begins with.
+// globPrefix returns the prefix of everything that the pattern matches.
 func globPrefix(pattern []byte) []byte {
 	var prefix []byte
 	for i := 0; i < len(pattern); i++ {
@@ -27,8 +27,8 @@ func globPrefix(pattern []byte) []byte {
 	return prefix
 }
 
-// globMatch takes time in proportion to the product of both lengths at most: of several stars,
-// only the last has to be tried again.
+// globMatch takes time at most proportional to the product of both lengths: it only backtracks to
+// the last star.
 func globMatch(pattern, text []byte) bool {
 	p, t := 0, 0
 	star, mark := -1, 0
@@ -55,7 +55,7 @@ func globMatch(pattern, text []byte) bool {
 	return p == len(pattern)
 }
 
-// globOne matches one character, and returns how long its pattern is.
+// globOne matches one character, and returns the length of its pattern.
 func globOne(pattern []byte, c byte) (int, bool) {
 	if len(pattern) == 0 {
 		return 0, false
@@ -73,7 +73,7 @@ func globOne(pattern []byte, c byte) (int, bool) {
 	return 1, pattern[0] == c
 }
 
-// globClass matches [...]. One that does not end ends with the pattern.
+// globClass matches [...]. A class without an end ends with the pattern.
 func globClass(pattern []byte, c byte) (int, bool) {
 	i, found, not := 1, false, false
 	if i < len(pattern) && pattern[i] == '^' {

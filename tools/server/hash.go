@@ -12,7 +12,7 @@ import (
 	"kvtree"
 )
 
-// A hash is a value with columns 1 to 255, one for each field: bytes of its name (2 bytes,
+// A hash is a value with columns 1 to 255, one for each field: the length of its name (2 bytes,
 // little-endian), its name, its value.
 
 const (
@@ -33,7 +33,7 @@ type field struct {
 	value  []byte
 }
 
-// A hash has no fields if the key is not there.
+// A hash has no fields if the key does not exist.
 type hash struct {
 	fields    []field
 	changed   [mostFields + 1]bool // by column
@@ -80,7 +80,7 @@ func (h *hash) clone() *hash {
 	return &c
 }
 
-// find returns a field, nil if the hash has not got it.
+// find returns a field, or nil.
 func (h *hash) find(name []byte) *field {
 	for i := range h.fields {
 		if string(h.fields[i].name) == string(name) {
@@ -90,7 +90,7 @@ func (h *hash) find(name []byte) *field {
 	return nil
 }
 
-// set changes a field, or adds one; whether it was added.
+// set changes a field, or adds one; it reports whether it was added.
 func (h *hash) set(name, value []byte) (bool, error) {
 	if f := h.find(name); f != nil {
 		f.value = value
@@ -100,7 +100,7 @@ func (h *hash) set(name, value []byte) (bool, error) {
 	if len(name) > 0xffff {
 		return false, errName
 	}
-	// They are in the order of their columns: the first gap is taken.
+	// Fields are in the order of their columns: use the first gap.
 	i := 0
 	for i < len(h.fields) && int(h.fields[i].column) == i+1 {
 		i++
@@ -117,14 +117,14 @@ func (h *hash) change(column uint8) {
 	h.changed[column], h.isChanged = true, true
 }
 
-// unchange forgets which fields were changed.
+// unchange marks all fields as unchanged.
 func (h *hash) unchange() {
 	if h.isChanged {
 		h.changed, h.isChanged = [mostFields + 1]bool{}, false
 	}
 }
 
-// remove removes a field; whether it was there.
+// remove removes a field, and reports whether it existed.
 func (h *hash) remove(name []byte) bool {
 	i := slices.IndexFunc(h.fields, func(f field) bool { return string(f.name) == string(name) })
 	if i < 0 {
@@ -135,7 +135,7 @@ func (h *hash) remove(name []byte) bool {
 	return true
 }
 
-// columns are those that were changed, as they are stored.
+// columns returns the changed fields as columns.
 func (h *hash) columns() []kvtree.Column {
 	var columns []kvtree.Column
 	fields := h.fields
@@ -154,14 +154,14 @@ func (h *hash) columns() []kvtree.Column {
 	return columns
 }
 
-// data is a field as it is stored.
+// data encodes a field for its column.
 func (f *field) data() []byte {
 	data := make([]byte, 0, nameLength+len(f.name)+len(f.value))
 	data = binary.LittleEndian.AppendUint16(data, uint16(len(f.name)))
 	return append(append(data, f.name...), f.value...)
 }
 
-// updateHash queues a change of a hash, which must leave it as it is if it fails.
+// updateHash queues a change of a hash. If change fails, it must leave the hash as it was.
 func (c *client) updateHash(key []byte, change func(h *hash) (int64, error)) {
 	c.update(answerInteger, key, func(r *record) (int64, error) {
 		h, err := r.asHash()
@@ -172,7 +172,7 @@ func (c *client) updateHash(key []byte, change func(h *hash) (int64, error)) {
 	})
 }
 
-// setFields stores the fields of a command; how many are new. All or none are stored.
+// setFields stores the fields of a command, all or none, and returns how many are new.
 func (r *record) setFields(command string, pairs [][]byte) (added int64, err error) {
 	if len(pairs)%2 != 0 {
 		return 0, errors.New(wrongNumber(command))
@@ -254,7 +254,7 @@ func hincrby(c *client, args [][]byte) {
 	})
 }
 
-// hashRead has a function answer with a hash.
+// hashRead reads a hash and answers with a function.
 func (c *client) hashRead(key []byte, answer func(h *hash)) {
 	h, err := c.hash(key)
 	if err != nil {

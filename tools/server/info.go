@@ -13,7 +13,7 @@ import (
 	"kvtree"
 )
 
-// What clients take this for, when they ask for a version to know what they can say.
+// The version of Redis that clients see when they check for features.
 const redisVersion = "7.0.0"
 
 // A section of INFO.
@@ -96,7 +96,7 @@ func (c *client) infoStats() string {
 		counts.operations.Load(), counts.protocolErrors.Load())
 }
 
-// infoCPU is without what the kernel's own threads do for the stores.
+// infoCPU does not include the kernel's own threads for the stores.
 func (c *client) infoCPU() string {
 	var usage unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &usage) != nil {
@@ -116,10 +116,10 @@ func (c *client) infoKeyspace() string {
 	return text
 }
 
-// config is CONFIG GET pattern...; nothing can be set while it runs.
+// config is CONFIG GET pattern...; nothing can be set at run time.
 func config(c *client, args [][]byte) {
 	if !is(args[1], "GET") || len(args) < 3 {
-		c.failure("ERR kvtree-server has CONFIG GET alone: its options are those it was started with")
+		c.failure("ERR kvtree-server only has CONFIG GET: its options are fixed when it starts")
 		return
 	}
 	for _, pattern := range args[2:] {
@@ -144,7 +144,7 @@ func config(c *client, args [][]byte) {
 	}
 }
 
-// settings are those that clients ask for, by Redis' names.
+// settings are the settings that clients ask for, by Redis' names.
 func (s *server) settings() [][2]string {
 	appends, fsync := "no", "no"
 	if db := s.databases[0]; db.opened.Load().info.Durable {

@@ -18,46 +18,46 @@ const (
 	maxLine    = 64 << 10 // bytes of a line: an inline command, or a length
 )
 
-// A bound says what a client may send.
+// A bound limits what a client may send.
 type bound struct {
-	bytes int // of a command
-	args  int // of its arguments
+	bytes int // in a command
+	args  int // arguments of a command
 }
 
 var (
-	// Before it has said who it is.
+	// Before authentication.
 	strangersBound = bound{16 << 10, 16}
-	// MSET of several long values.
+	// Enough for MSET with several long values.
 	clientsBound = bound{8 << 20, 64 << 10}
 )
 
-// Bytes that long commands of all clients may take together.
+// Maximum bytes of long commands of all clients together.
 const mostInput = 1 << 30
 
 var errBusy = errors.New("too many clients send long commands at once")
 
-// errHTTP ends a browser's attempt to speak with the server, without an answer.
+// errHTTP closes a browser's connection without an answer.
 var errHTTP = errors.New("HTTP")
 
-// An input is what a client has sent and that is not executed yet. It parses on from where it
-// stopped, and takes memory as data arrives, whatever a length says. Arguments refer to it until
-// the next fill.
+// An input holds what a client has sent and the server has not executed yet. Parsing continues
+// where it stopped. Memory grows as data arrives, whatever length a command announces. Arguments
+// refer to the buffer until the next fill.
 type input struct {
 	bound
 	buffer  []byte
-	begin   int // of the command that is being read
-	at      int // what has been parsed
+	begin   int // of the current command
+	at      int // end of the parsed part
 	end     int
-	left    int // arguments of the command that are to come
-	bulk    int // bytes of the next one, -1 if its length is to come
+	left    int // missing arguments of the current command
+	bulk    int // bytes of the next argument, -1 if not known yet
 	spans   [][2]int
 	args    [][]byte
 	begun   bool
-	all     *atomic.Int64 // bytes that long commands of all clients take
-	counted int           // of this one
+	all     *atomic.Int64 // bytes of long commands of all clients
+	counted int           // of this client
 }
 
-// fill reads on.
+// fill reads more input.
 func (in *input) fill(from io.Reader) error {
 	in.idle()
 	if in.begin == in.end {
@@ -86,7 +86,7 @@ func (in *input) fill(from io.Reader) error {
 	return err
 }
 
-// grow takes a longer buffer, if all clients together do not have too much.
+// grow enlarges the buffer, unless all clients together have too much.
 func (in *input) grow(size int) error {
 	if size > keptInput && in.all != nil {
 		for more := int64(size - in.counted); ; {
@@ -104,7 +104,7 @@ func (in *input) grow(size int) error {
 	return nil
 }
 
-// release gives back what was counted of all.
+// release returns the client's share of the common limit.
 func (in *input) release() {
 	if in.all != nil {
 		in.all.Add(int64(-in.counted))
@@ -112,7 +112,7 @@ func (in *input) release() {
 	in.counted = 0
 }
 
-// idle gives back a long buffer that has nothing.
+// idle frees a long buffer that is empty.
 func (in *input) idle() {
 	if in.begin == in.end && len(in.buffer) > keptInput {
 		in.forget()
@@ -121,7 +121,7 @@ func (in *input) idle() {
 	}
 }
 
-// forget drops what commands of before have left.
+// forget drops executed commands from the buffer.
 func (in *input) forget() {
 	clear(in.args[:cap(in.args)])
 	if cap(in.spans) > keptArgs && !in.begun {
@@ -129,12 +129,12 @@ func (in *input) forget() {
 	}
 }
 
-// isHalf says whether a part of a command is there.
+// isHalf reports whether a part of a command has arrived.
 func (in *input) isHalf() bool {
 	return in.end > in.begin
 }
 
-// move takes the command that is being read to the beginning of a buffer.
+// move copies the current command to the beginning of a buffer.
 func (in *input) move(to []byte) {
 	copy(to, in.buffer[in.begin:in.end])
 	for i := range in.spans {
@@ -147,7 +147,7 @@ func (in *input) move(to []byte) {
 	in.buffer = to
 }
 
-// next returns the arguments of the next command; nil if it is not there as a whole.
+// next returns the arguments of the next command; nil if it is not complete.
 func (in *input) next() ([][]byte, error) {
 	for {
 		if in.begun {
@@ -186,7 +186,7 @@ func (in *input) next() ([][]byte, error) {
 	}
 }
 
-// expect begins to read n arguments.
+// expect starts to read n arguments.
 func (in *input) expect(n int) {
 	in.begun, in.left, in.bulk = true, n, -1
 }
@@ -216,7 +216,7 @@ func (in *input) line() ([]byte, bool, error) {
 	return line, true, nil
 }
 
-// inline returns a command of words, as people type it.
+// inline parses a command of words, as typed by users.
 func (in *input) inline(line []byte) ([][]byte, error) {
 	in.begin = in.at
 	for _, c := range line {
@@ -233,7 +233,7 @@ func (in *input) inline(line []byte) ([][]byte, error) {
 		if n == 0 {
 			return nil, errors.New("Protocol error: unbalanced quotes in request")
 		}
-		// Before its quotes: they do not make a request an error that is answered.
+		// Check before the quotes are parsed: the error must not be answered.
 		if len(args) == 0 && (is(arg, "POST") || is(arg, "HOST:")) {
 			return nil, errHTTP
 		}
@@ -243,7 +243,7 @@ func (in *input) inline(line []byte) ([][]byte, error) {
 	return args, nil
 }
 
-// arguments reads those that are to come; whether they are all there.
+// arguments reads the missing arguments, and reports whether the command is complete.
 func (in *input) arguments() (bool, error) {
 	for in.left > 0 {
 		if in.bulk < 0 {
@@ -268,8 +268,8 @@ func (in *input) arguments() (bool, error) {
 	return true, nil
 }
 
-// length reads a line of a letter and a number from least to most: of the arguments of a command,
-// or of the bytes of an argument. whole is whether it is there.
+// length reads a line of a letter and a number from least to most: the number of arguments of a
+// command, or of bytes in an argument. whole reports whether the line is complete.
 func (in *input) length(letter byte, name string, least, most int) (n int, whole bool, err error) {
 	if n, taken := shortLength(letter, in.buffer[in.at:in.end]); taken > 0 && n <= most {
 		in.at += taken
@@ -290,8 +290,8 @@ func (in *input) length(letter byte, name string, least, most int) (n int, whole
 	return int(long), true, nil
 }
 
-// shortLength reads a line of a letter and a number of one or two digits, as most are. It returns
-// how many bytes it took, or 0. Go inlines it, as long as it is no longer.
+// shortLength reads a line of a letter and a number of one or two digits, the most frequent case.
+// It returns how many bytes it took, or 0. Keep it short enough for inlining.
 func shortLength(letter byte, b []byte) (n, taken int) {
 	if len(b) < 5 || b[0] != letter || b[1]-'1' > 8 {
 		return 0, 0
@@ -306,7 +306,7 @@ func shortLength(letter byte, b []byte) (n, taken int) {
 	return 0, 0
 }
 
-// take ends a command.
+// take returns the arguments of a complete command.
 func (in *input) take() [][]byte {
 	in.args = in.args[:0]
 	for _, span := range in.spans {
@@ -338,7 +338,7 @@ func number(b []byte) (int64, bool) {
 	return int64(n), n < 1<<63
 }
 
-// is compares a word of a command, in any case, with one in capital letters.
+// is compares a word of a command, ignoring case, with one in capital letters.
 func is(word []byte, name string) bool {
 	if len(word) != len(name) {
 		return false

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// parts returns what it has in pieces of any length.
+// parts returns its data in pieces of random length.
 type parts struct {
 	rest []byte
 	size func() int
@@ -27,7 +27,7 @@ func (p *parts) Read(to []byte) (int, error) {
 	return n, nil
 }
 
-// parseAll returns the commands as text, and the error that ended them.
+// parseAll returns the commands as text, and the final error.
 func parseAll(in *input, from io.Reader) ([]string, error) {
 	var got []string
 	for {
@@ -108,7 +108,7 @@ func TestWhatIsNoCommandIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever else is in the line.
+// Whatever the rest of the line is.
 func TestABrowserIsNotAnswered(t *testing.T) {
 	for _, text := range []string{"POST / HTTP/1.1\r\n", "post /'x HTTP/1.1\r\n", "Host: \"x\r\n"} {
 		if _, err := parseText(text, func() int { return 1 }); err != errHTTP {
@@ -117,7 +117,7 @@ func TestABrowserIsNotAnswered(t *testing.T) {
 	}
 }
 
-// As Redis says it, and whatever it is, it can be printed.
+// The error quotes invalid lengths like Redis does, and is printable.
 func TestWhatIsNoLengthIsTold(t *testing.T) {
 	for text, want := range map[string]string{
 		"*3\r\n$3\r\nSET\r\n$1\r\nx\r\nfooz\r\n": "expected '$', got 'f'",
@@ -200,7 +200,7 @@ func anyBytesCanBeQuoted(t *testing.T, text []byte) {
 	}
 }
 
-// A part of the next command is no reason to keep the memory.
+// A part of the next command does not keep the memory.
 func TestMemoryIsGivenBackBeforeAPartOfTheNext(t *testing.T) {
 	var all atomic.Int64
 	in := &input{bound: clientsBound, all: &all}
@@ -277,7 +277,7 @@ func TestGlob(t *testing.T) {
 			t.Errorf("%q begins with %q", test.pattern, globPrefix([]byte(test.pattern)))
 		}
 	}
-	// A matcher that tries everything would take longer than the universe.
+	// An exponential matcher would never finish.
 	if globMatch(bytes.Repeat([]byte("a*"), 500), bytes.Repeat([]byte("a"), 4000)[:3999]) != true ||
 		globMatch(append(bytes.Repeat([]byte("a*"), 500), 'b'), bytes.Repeat([]byte("a"), 4000)) {
 		t.Error("stars")

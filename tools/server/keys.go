@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	mostScanned = 1 << 20 // bytes that SCAN looks at for one answer
+	mostScanned = 1 << 20 // bytes that SCAN reads for one answer
 	mostRange   = 4 << 20 // bytes of an answer of KV.RANGE
-	recordCost  = 128     // what one takes here, beside key and value
-	flushes     = 1024    // keys that are removed at once
+	recordCost  = 128     // memory of a record in addition to key and value
+	flushes     = 1024    // keys removed at once
 )
 
 func exists(c *client, args [][]byte) {
@@ -49,8 +49,8 @@ func dbsize(c *client, args [][]byte) {
 	c.integerOr(int64(info.Keys), err)
 }
 
-// flushdb removes all keys that were there when it began. It is one change for each key: others
-// can see the state between.
+// flushdb removes all keys that existed when it began. Each removal is a change of its own: others
+// can see the states in between.
 func flushdb(c *client, args [][]byte) {
 	if len(args) > 2 || len(args) == 2 && !is(args[1], "ASYNC") && !is(args[1], "SYNC") {
 		c.failure(syntaxError)
@@ -87,7 +87,7 @@ func flushdb(c *client, args [][]byte) {
 	c.okOr(err)
 }
 
-// removeAll removes keys, which others may have removed already.
+// removeAll removes keys, which may be gone already.
 func (c *client) removeAll(keys [][]byte) error {
 	var batch kvtree.Batch
 	var results []*kvtree.Result
@@ -103,7 +103,7 @@ func (c *client) removeAll(keys [][]byte) error {
 	return nil
 }
 
-// A scanning is SCAN with its options.
+// A scanning is a SCAN with its options.
 type scanning struct {
 	pattern []byte
 	count   int
@@ -139,7 +139,7 @@ func (c *client) scanning(options [][]byte) (scanning, error) {
 	return s, nil
 }
 
-// within is where a scan looks: behind a key, and only at what can match.
+// within returns the range to read: after a key, and only keys that can match.
 func (s *scanning) within(after []byte) kvtree.Range {
 	r := kvtree.Range{KeysOnly: s.kind == "", Limit: s.count, Start: after, StartAfter: after != nil}
 	if s.kind != "" {
@@ -154,7 +154,7 @@ func (s *scanning) within(after []byte) kvtree.Range {
 	return r
 }
 
-// following is the first key behind all that begin with a prefix; nil if there is none.
+// following returns the first key after all keys with a prefix; nil if there is none.
 func following(prefix []byte) []byte {
 	for n := len(prefix); n > 0; n-- {
 		if prefix[n-1] != 0xff {
@@ -193,7 +193,7 @@ func scan(c *client, args [][]byte) {
 	var after []byte
 	if number != 0 {
 		if after, ok = c.db.cursors.get(uint64(number)); !ok {
-			c.failure("ERR this cursor is not known any more: begin with 0")
+			c.failure("ERR unknown or expired cursor: begin with 0")
 			return
 		}
 	}
@@ -219,7 +219,7 @@ func scan(c *client, args [][]byte) {
 	}
 }
 
-// look reads on, and returns the keys that match, and the key to go on behind, nil at the end.
+// look reads records, and returns the matching keys, and the key to continue after, nil at the end.
 func (c *client) look(s *scanning, after []byte) (keys [][]byte, last []byte, err error) {
 	r := s.within(after)
 	if after != nil && r.End != nil && bytes.Compare(after, r.End) >= 0 {
@@ -245,14 +245,14 @@ func (c *client) look(s *scanning, after []byte) (keys [][]byte, last []byte, er
 	return keys, nil, nil
 }
 
-// An end of a range.
+// A rangeEnd is an end of a range.
 type rangeEnd struct {
 	key      []byte
 	included bool
-	end      int // of all keys: -1 is before them, 1 after
+	end      int // -1: before all keys, 1: after all keys
 }
 
-// bounded reads one as ZRANGEBYLEX has it: "-", "+", "[key" or "(key".
+// bounded parses an end in the form of ZRANGEBYLEX: "-", "+", "[key" or "(key".
 func bounded(arg []byte) (rangeEnd, error) {
 	switch {
 	case len(arg) == 1 && arg[0] == '-':
@@ -302,7 +302,7 @@ func kvRange(c *client, args [][]byte) {
 	c.sendRange(r)
 }
 
-// rangeBounds fills in where a range begins and ends; whether nothing can be in it.
+// rangeBounds sets the ends of a range, and reports whether it must be empty.
 func (c *client) rangeBounds(r *kvtree.Range, from, to []byte) (empty bool, err error) {
 	start, err := bounded(from)
 	if err != nil {

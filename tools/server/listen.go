@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listeners are the sockets that systemd has passed, and those that the options name.
+// listeners returns the sockets passed by systemd and those of the options.
 func (o *options) listeners(passed []net.Listener) ([]net.Listener, error) {
 	listeners := passed
 	for _, l := range listeners {
@@ -44,8 +44,8 @@ func (o *options) listeners(passed []net.Listener) ([]net.Listener, error) {
 	return listeners, nil
 }
 
-// mayListen refuses TCP where nobody is asked for anything: any user of the machine could connect.
-// Other machines are asked in any case.
+// mayListen refuses TCP sockets without authentication: every user of the machine could connect.
+// For other machines authentication is always required.
 func (o *options) mayListen(addr net.Addr) error {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok || o.passwordFile != "" || o.tlsCA != "" || o.noPassword && tcp.IP.IsLoopback() {
@@ -54,11 +54,12 @@ func (o *options) mayListen(addr net.Addr) error {
 	if o.noPassword {
 		return fmt.Errorf("%s can be reached by other machines: --no-password is for loopback addresses", addr)
 	}
-	return fmt.Errorf("%s: everybody could connect: give --password-file or --tls-ca, or, "+
+	return fmt.Errorf("%s: every user could connect: give --password-file or --tls-ca, or, "+
 		"for a loopback address, --no-password", addr)
 }
 
-// listenUnix takes the place of a server that is no more, but of no other, and of no other file.
+// listenUnix replaces the socket of a server that is gone, but not of a running one, and no other
+// file.
 func listenUnix(path string, mode uint32) (net.Listener, error) {
 	if len(path) > 107 {
 		return nil, fmt.Errorf("%s: the path of a socket has at most 107 bytes", path)
@@ -79,12 +80,12 @@ func removeSocket(path string) error {
 		return err
 	}
 	if info.Mode().Type() != os.ModeSocket {
-		return fmt.Errorf("%s is there, and is not a socket", path)
+		return fmt.Errorf("%s exists, and is not a socket", path)
 	}
 	conn, err := net.Dial("unix", path)
 	if err == nil {
 		conn.Close()
-		return fmt.Errorf("%s: another server listens there", path)
+		return fmt.Errorf("%s: another server uses it", path)
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
 		return err
@@ -92,7 +93,7 @@ func removeSocket(path string) error {
 	return os.Remove(path)
 }
 
-// tlsConfig is nil if TCP is to be plain.
+// tlsConfig returns nil for plain TCP.
 func (o *options) tlsConfig() (*tls.Config, error) {
 	if o.tlsCert == "" {
 		return nil, nil

@@ -16,27 +16,27 @@ import (
 
 const mostEvents = 512
 
-var errFault = errors.New("a fault of the server's")
+var errFault = errors.New("internal error")
 
-// A loop serves clients without TLS. It reads what all of them have sent, executes it together, and
-// then answers. It never waits for one: what may take long is done by a goroutine of the client's
-// own, and the loop has the client again after that.
+// A loop serves clients without TLS. It reads the input of all clients, executes it together, and
+// then answers. It never waits for one client: the client's own goroutine executes commands that
+// may take long, and returns the client to the loop.
 type loop struct {
 	server   *server
 	epoll    int
 	alarm    int // an eventfd
 	events   [mostEvents]unix.EpollEvent
-	turn     []*client // that are served now
-	ended    int       // of those, have their answers
+	turn     []*client // being served
+	ended    int       // how many of them were answered
 	pipeline *pipeline
 	ticked   *time.Time
 	mutex    sync.Mutex
-	sockets  map[int32]*socket // that are watched
+	sockets  map[int32]*socket // watched by epoll
 	over     bool
 	closed   bool
 }
 
-// makeLoops makes as many as there are processors for, beside those of the clients.
+// makeLoops makes n loops, or by default one for every two processors.
 func (s *server) makeLoops(n int) error {
 	if n == 0 {
 		n = (runtime.NumCPU() + 1) / 2
@@ -78,7 +78,7 @@ func (l *loop) close() {
 	unix.Close(l.alarm)
 }
 
-// watch has the loop tell, or see itself, when an event comes: it may be there already.
+// watch adds a socket, and reports an event that is already pending, too.
 func (l *loop) watch(s *socket, events uint32) error {
 	event := unix.EpollEvent{Events: events, Fd: int32(s.fd)}
 	l.mutex.Lock()
@@ -97,7 +97,7 @@ func (l *loop) unwatch(s *socket) {
 	unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, s.fd, nil)
 }
 
-// wake has the loop look whether the server, or the loop, is to end.
+// wake makes the loop check whether the server, or the loop, should stop.
 func (l *loop) wake() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -114,7 +114,7 @@ func (l *loop) run() {
 	}
 }
 
-// once waits for a turn, and serves it; false if it was the last.
+// once waits for input, and serves one turn; false if it was the last one.
 func (l *loop) once() bool {
 	n, err := unix.EpollWait(l.epoll, l.events[:], int(tick.Milliseconds()))
 	if err != nil && err != unix.EINTR {
@@ -125,7 +125,7 @@ func (l *loop) once() bool {
 	return goesOn
 }
 
-// stop ends it when it has no clients.
+// stop ends the loop. It must have no clients.
 func (l *loop) stop() {
 	l.mutex.Lock()
 	l.over = true
@@ -133,9 +133,9 @@ func (l *loop) stop() {
 	l.wake()
 }
 
-// take finds the clients whose turn it is: those that have sent something, and those whose time is
-// over. An event may be one of before for a descriptor that is another socket now: to look at that
-// does no harm.
+// take adds the clients of a turn: those that have sent something, and those with an expired
+// deadline. An event may be for an earlier socket with the same descriptor: serving the new one is
+// harmless.
 func (l *loop) take(events []unix.EpollEvent) bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -159,7 +159,7 @@ func (l *loop) take(events []unix.EpollEvent) bool {
 	return !l.over
 }
 
-// takeLate finds those that have said nothing for too long, or all.
+// takeLate adds the clients with an expired deadline, or all.
 func (l *loop) takeLate(now time.Time, all bool) {
 	for _, s := range l.sockets {
 		late := !s.read.IsZero() && now.After(s.read) && !s.client.inTurn
@@ -178,8 +178,8 @@ func (l *loop) add(c *client) {
 	}
 }
 
-// serve gives each client of a turn what it has asked for. A fault of the server's ends these
-// clients alone.
+// serve executes the commands of all clients in the turn. A panic only ends the clients that were
+// not answered yet.
 func (l *loop) serve() {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -209,8 +209,7 @@ func (l *loop) serve() {
 	}
 }
 
-// endTurn leaves a client to a goroutine of its own if there is more to do for it than can be done
-// at once.
+// endTurn starts a goroutine for a client if there is more to do than fits into a turn.
 func (l *loop) endTurn(c *client) {
 	c.inTurn, c.alone = false, 0
 	l.ended++
@@ -224,7 +223,7 @@ func (l *loop) endTurn(c *client) {
 	}
 }
 
-// give has the loop serve a client, which is the loop's from then on.
+// give returns a client to the loop.
 func (l *loop) give(c *client) bool {
 	c.onLoop, c.pipeline, c.alone = true, l.pipeline, 0
 	c.input.idle()
@@ -233,7 +232,7 @@ func (l *loop) give(c *client) bool {
 		c.onLoop = false
 		return false
 	}
-	// The loop may have looked before this one was there.
+	// The loop may have checked before this client was added.
 	if l.server.context.Err() != nil {
 		l.wake()
 	}

@@ -47,13 +47,13 @@ func main() {
 	}
 }
 
-// refuse ends the program for how it was called.
+// refuse ends the program after an error in its options.
 func refuse(err error) {
 	log.Printf("%v; see kvtree-server --help", err)
 	os.Exit(2)
 }
 
-// run serves until it is told to stop.
+// run serves until it is asked to stop.
 func (o *options) run(passed []net.Listener) error {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 	defer stop()
@@ -76,7 +76,7 @@ func (o *options) run(passed []net.Listener) error {
 	}
 	log.Print("ready on ", strings.Join(where, ", "))
 	notify("READY=1")
-	// A second signal ends it at once.
+	// A second signal ends the program immediately.
 	context.AfterFunc(ctx, stop)
 	s.serve(listeners)
 	notify("STOPPING=1")
@@ -91,7 +91,7 @@ func addresses(listeners []net.Listener) []string {
 	return where
 }
 
-// server makes the server that the options describe.
+// server creates the server from the options.
 func (o *options) server(ctx context.Context) (*server, error) {
 	password, err := o.password()
 	if err != nil {
@@ -117,12 +117,12 @@ func (o *options) server(ctx context.Context) (*server, error) {
 	return s, s.makeLoops(o.threads)
 }
 
-// sync makes durable what was answered before it was.
+// sync makes changes durable that were answered earlier than that.
 func (s *server) sync() error {
 	var failed error
 	for _, db := range s.databases {
 		if o := db.opened.Load(); o.info.Durable && !o.readOnly {
-			// A store that was detached meanwhile is durable, or has told its user.
+			// A store that was detached meanwhile is durable, or its user got an error.
 			if err := o.Sync(context.Background()); !errors.Is(err, kvtree.Gone) {
 				failed = errors.Join(failed, err)
 			}

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// serveMetrics answers /metrics with the counters of the server and of its stores, in Prometheus'
-// text format.
+// serveMetrics serves /metrics: the counters of the server and its stores, in Prometheus' text
+// format.
 func (s *server) serveMetrics(listener net.Listener) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
@@ -34,18 +34,18 @@ func metricHead(w io.Writer, name, kind, help string) {
 }
 
 func (s *server) writeMetrics(w io.Writer) {
-	metric(w, "kvtree_server_clients", "gauge", "clients that are connected", s.connected())
-	metric(w, "kvtree_server_connections_total", "counter", "clients that have connected",
+	metric(w, "kvtree_server_clients", "gauge", "connected clients", s.connected())
+	metric(w, "kvtree_server_connections_total", "counter", "connections accepted",
 		s.counts.connections.Load())
-	metric(w, "kvtree_server_rejected_total", "counter", "connections that were refused",
+	metric(w, "kvtree_server_rejected_total", "counter", "connections refused",
 		s.counts.rejected.Load())
-	metric(w, "kvtree_server_protocol_errors_total", "counter", "clients that were closed for what they sent",
+	metric(w, "kvtree_server_protocol_errors_total", "counter", "clients closed after protocol errors",
 		s.counts.protocolErrors.Load())
-	metric(w, "kvtree_server_batches_total", "counter", "calls of the kernel with queued commands",
+	metric(w, "kvtree_server_batches_total", "counter", "system calls with queued commands",
 		s.counts.batches.Load())
 	metric(w, "kvtree_server_batch_operations_total", "counter", "operations in those calls",
 		s.counts.operations.Load())
-	metricHead(w, "kvtree_server_commands_total", "counter", "commands that were executed")
+	metricHead(w, "kvtree_server_commands_total", "counter", "commands executed")
 	for _, command := range commands {
 		fmt.Fprintf(w, "kvtree_server_commands_total{command=%q} %d\n", strings.ToLower(command.name),
 			command.calls.Load())

@@ -23,7 +23,7 @@ const (
 	mostThreads   = 1024
 )
 
-// options are what the command line says.
+// options are the options of the command line.
 type options struct {
 	stores       []string
 	unix         string
@@ -51,14 +51,14 @@ given twice, the last counts. See kvtree-server(8).
 
 `
 
-// parse reads the command line. pflag.ErrHelp is that help was asked for, and printed.
+// parse parses the command line. It returns pflag.ErrHelp after printing the help text.
 func parse(args []string, out io.Writer) (*options, error) {
 	o := new(options)
 	var mode string
 	var seconds uint32
 	flags := pflag.NewFlagSet("kvtree-server", pflag.ContinueOnError)
 	flags.SortFlags = false
-	// A switch that is off was not given.
+	// A switch that is off counts as not given.
 	o.given = func(option string) bool {
 		flag := flags.Lookup(option)
 		off := flag.Value.Type() == "bool" && flag.Value.String() == "false"
@@ -66,7 +66,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	}
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.unix, "unix", "", "listen on a Unix socket at `PATH`\n("+defaultSocket+
-		" if nothing else is listened on)")
+		" if there is no other socket)")
 	flags.StringVar(&mode, "unix-mode", "0666", "`MODE` of that socket; the store's owner and mode\ndecide what a user may do")
 	flags.StringVar(&o.listen, "listen", "", "listen on TCP at `HOST:PORT`")
 	flags.StringVar(&o.passwordFile, "password-file", "", "password for AUTH on TCP: the first line of `FILE`")
@@ -108,17 +108,17 @@ func parse(args []string, out io.Writer) (*options, error) {
 	return o, o.check()
 }
 
-// What pflag says, and what the other errors of options are like.
+// pflag's error messages, and their replacements in the style of the other messages.
 var pflagTexts = []struct {
 	text *regexp.Regexp
 	says string
 }{
-	{regexp.MustCompile(`^unknown flag: (.*)`), "$1: there is no such option"},
-	{regexp.MustCompile(`^unknown shorthand flag: '(.)' in .*`), "-$1: there is no such option"},
-	{regexp.MustCompile(`^bad flag syntax: (.*)`), "$1: there is no such option"},
+	{regexp.MustCompile(`^unknown flag: (.*)`), "$1: unknown option"},
+	{regexp.MustCompile(`^unknown shorthand flag: '(.)' in .*`), "-$1: unknown option"},
+	{regexp.MustCompile(`^bad flag syntax: (.*)`), "$1: unknown option"},
 	{regexp.MustCompile(`^flag needs an argument: (.*)`), "$1: its value is missing"},
 	{regexp.MustCompile(`^invalid argument "(.*)" for "(.*)" flag: strconv.ParseBool.*`), "$2: it takes no value"},
-	{regexp.MustCompile(`^invalid argument "(.*)" for "(.*)" flag: .*`), "$2 $1: not a number that it takes"},
+	{regexp.MustCompile(`^invalid argument "(.*)" for "(.*)" flag: .*`), "$2 $1: not a valid number"},
 }
 
 func reword(err error) error {
@@ -150,7 +150,7 @@ func (o *options) check() error {
 	case o.noPassword && o.tlsCA != "":
 		return errors.New("--no-password and --tls-ca contradict each other: clients need a certificate")
 	case o.listen != "" && o.passwordFile == "" && o.tlsCA == "" && !o.noPassword:
-		return errors.New("--listen: everybody could connect: give --password-file or --tls-ca, or, " +
+		return errors.New("--listen: every user could connect: give --password-file or --tls-ca, or, " +
 			"for a loopback address, --no-password")
 	case o.durable != "" && o.durable != "always" && o.durable != "async":
 		return fmt.Errorf("--durable %s: it is always or async", o.durable)
@@ -159,14 +159,14 @@ func (o *options) check() error {
 	case o.tlsCA != "" && o.tlsCert == "":
 		return errors.New("--tls-ca needs --tls-cert and --tls-key")
 	case o.maxClients < 1:
-		return errors.New("--max-clients has to be 1 or more")
+		return errors.New("--max-clients must be at least 1")
 	case o.threads < 0 || o.threads > mostThreads:
-		return fmt.Errorf("--threads has to be 0 to %d", mostThreads)
+		return fmt.Errorf("--threads must be 0 to %d", mostThreads)
 	}
 	return nil
 }
 
-// checkUse refuses options that have no effect on the sockets that the server will have.
+// checkUse refuses options that have no effect on the server's sockets.
 func (o *options) checkUse(passed []net.Listener) error {
 	tcp, local := o.listen != "", o.unix != ""
 	for _, l := range passed {
@@ -182,14 +182,14 @@ func (o *options) checkUse(passed []net.Listener) error {
 	case o.given("unix-mode") && o.unix == "" && (tcp || local):
 		return errors.New("--unix-mode is for a Unix socket that the server makes: give --unix")
 	case o.given("unix-mode") && strings.HasPrefix(o.unix, "@"):
-		return fmt.Errorf("--unix-mode is for a socket in a folder: %s has none, and anybody may connect", o.unix)
+		return fmt.Errorf("--unix-mode is for a socket in a folder: %s has none, and every user may connect", o.unix)
 	case o.given("threads") && o.given("tls-cert") && !local:
 		return errors.New("--threads is for clients without TLS: there will be none")
 	}
 	return nil
 }
 
-// password reads the first line of the file that has it; nil if there is none.
+// password reads the first line of the password file; nil without one.
 func (o *options) password() ([]byte, error) {
 	if o.passwordFile == "" {
 		return nil, nil
@@ -207,7 +207,7 @@ func (o *options) password() ([]byte, error) {
 		return nil, fmt.Errorf("%s is not a file", o.passwordFile)
 	}
 	if info.Mode().Perm()&0o007 != 0 {
-		return nil, fmt.Errorf("%s can be read by everybody: chmod o= %s", o.passwordFile, o.passwordFile)
+		return nil, fmt.Errorf("%s can be read by every user: chmod o= %s", o.passwordFile, o.passwordFile)
 	}
 	text, err := io.ReadAll(io.LimitReader(file, 4096))
 	if err != nil {

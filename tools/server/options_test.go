@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What was meant by an option that has no effect is not what the server would do.
+// An option without effect is refused: the user must have intended something else.
 func TestOptions(t *testing.T) {
 	unix, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
 	if err != nil {
@@ -34,16 +34,16 @@ func TestOptions(t *testing.T) {
 		{"", "--unix /s --no-password=false", ""},
 		{"", "--unix /s --durable never --durable async --no-password --no-password=false", ""},
 
-		{"", "--frobnicate", "--frobnicate: there is no such option"},
-		{"", "a --frobnicate=1", "--frobnicate: there is no such option"},
-		{"", "-x", "-x: there is no such option"},
-		{"", "--=x", "--=x: there is no such option"},
+		{"", "--frobnicate", "--frobnicate: unknown option"},
+		{"", "a --frobnicate=1", "--frobnicate: unknown option"},
+		{"", "-x", "-x: unknown option"},
+		{"", "--=x", "--=x: unknown option"},
 		{"", "--listen", "--listen: its value is missing"},
 		{"", "--version=x", "--version: it takes no value"},
-		{"", "--timeout -1", "--timeout -1: not a number that it takes"},
-		{"", "--threads x", "--threads x: not a number that it takes"},
-		{"", "--max-clients 99999999999999999999", "--max-clients 99999999999999999999: not a number that it takes"},
-		{"", "--timeout ''", "--timeout : not a number that it takes"},
+		{"", "--timeout -1", "--timeout -1: not a valid number"},
+		{"", "--threads x", "--threads x: not a valid number"},
+		{"", "--max-clients 99999999999999999999", "--max-clients 99999999999999999999: not a valid number"},
+		{"", "--timeout ''", "--timeout : not a valid number"},
 
 		{"", "a b a", "the store a is named twice"},
 		{"", "a ''", "the name of a store is empty"},
@@ -53,10 +53,10 @@ func TestOptions(t *testing.T) {
 		{"", "--unix-mode 1000", "--unix-mode 1000: not an octal mode, such as 0660"},
 		{"", "--listen h --no-password", "--listen h: not HOST:PORT"},
 		{"", "--metrics 9121", "--metrics 9121: not HOST:PORT"},
-		{"", "--listen h:1", "--listen: everybody could connect: "},
+		{"", "--listen h:1", "--listen: every user could connect: "},
 		{"", "--durable never", "--durable never: it is always or async"},
-		{"", "--threads 1025", "--threads has to be 0 to 1024"},
-		{"", "--max-clients 0", "--max-clients has to be 1 or more"},
+		{"", "--threads 1025", "--threads must be 0 to 1024"},
+		{"", "--max-clients 0", "--max-clients must be at least 1"},
 		{"", "--listen h:1 --no-password --tls-cert c", "--tls-cert and --tls-key belong together"},
 		{"", "--listen h:1 --tls-ca a", "--tls-ca needs --tls-cert and --tls-key"},
 		{"", "--listen h:1 --no-password --password-file f", "--no-password and --password-file contradict each other"},
@@ -91,7 +91,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// anAddress is a listener that does not listen.
+// anAddress is a listener that only has an address.
 type anAddress struct{ addr net.Addr }
 
 func (a anAddress) Accept() (net.Conn, error) { return nil, net.ErrClosed }

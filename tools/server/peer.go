@@ -13,7 +13,7 @@ import (
 	"kvtree"
 )
 
-// A peer is the user at the other end of a Unix socket, as the kernel knows it.
+// A peer is the user at the other end of a Unix socket, from the kernel.
 type peer struct {
 	uid    uint32
 	groups []uint32
@@ -55,7 +55,7 @@ func peerOfSocket(fd int) (*peer, error) {
 	}
 }
 
-// access is what the store's owner and mode allow this user, as if it had opened the store itself.
+// access returns what the store's owner and mode allow this user, as if the user had opened it.
 func (p *peer) access(info *kvtree.StoreInfo) kvtree.Access {
 	if p.uid == 0 {
 		return kvtree.ReadWrite

@@ -18,8 +18,8 @@ import (
 	"kvtree"
 )
 
-// connectAs connects as another user, in a thread of its own that ends with it. The way to the
-// socket is root's.
+// connectAs connects as another user, in a thread that ends afterwards. The path of the socket is
+// accessible to root only.
 func (s *tested) connectAs(t *testing.T, uid, gid int, groups ...uint32) *talk {
 	t.Helper()
 	type result struct {
@@ -50,7 +50,7 @@ func (s *tested) connectAs(t *testing.T, uid, gid int, groups ...uint32) *talk {
 	return newTalk(t, r.conn)
 }
 
-// A user may do through the server what it may do with the store itself.
+// Users have the same rights through the server as with the store itself.
 func TestRightsAreThoseOfTheStore(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -86,7 +86,7 @@ func TestRightsAreThoseOfTheStore(t *testing.T) {
 			answer = denied
 		}
 		k.expect("SET a 1", answer)
-		// What tells the old value needs both.
+		// Commands that return the old value need both.
 		for _, command := range []string{"SET a 1 GET", "GETSET a 1", "INCRBY a 0"} {
 			got := k.say(strings.Split(command, " ")...)
 			if (got == denied) != !(test.reads && test.writes) {
@@ -97,7 +97,7 @@ func TestRightsAreThoseOfTheStore(t *testing.T) {
 	}
 }
 
-// The owner's own bits count for the owner, even if others may do more.
+// The owner's bits apply to the owner, even if others may do more.
 func TestOneClassOfBitsCounts(t *testing.T) {
 	info := &kvtree.StoreInfo{UID: 1, GID: 2, Mode: 0o066}
 	for _, test := range []struct {
@@ -135,13 +135,14 @@ func TestRightsAreDecidedAgainForAnotherStore(t *testing.T) {
 	}
 }
 
-// What is queued when the store turns out to be another one was allowed for the one before.
+// Commands queued before the server notices that the store was replaced were allowed for the old
+// one.
 func TestNothingQueuedIsExecutedOnAnotherStore(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	// As many as are executed at once, and read at once: before the next is queued, the store turns
-	// out to be another.
+	// As many commands as are executed and read at once: before the next one is queued, the
+	// server notices the new store.
 	sets := slices.Repeat([]string{"SET a s"}, mostQueued)
 	gets := slices.Repeat([]string{"GET x"}, mostQueued)
 	for _, pipeline := range [][]string{{"SET a stolen", "GET secret", "GET x"}, {"GET x", "SET secret stolen", "GET x"},
@@ -182,7 +183,7 @@ func TestNothingQueuedIsExecutedOnAnotherStore(t *testing.T) {
 	}
 }
 
-// Those that are not known, and each user, have half of the places.
+// Unauthenticated clients, and each user, may use half of the places.
 func TestNobodyTakesAllPlaces(t *testing.T) {
 	s := start(t, func(s *server) {
 		s.setPassword([]byte("secret"))
@@ -211,7 +212,7 @@ func TestGuessesOfAPasswordAreCounted(t *testing.T) {
 	}
 }
 
-// A pool may keep a connection whose MULTI was refused, and say nothing of EXEC.
+// A pool may reuse a connection after MULTI was refused, without sending EXEC.
 func TestAfterMultiAConnectionIsClosed(t *testing.T) {
 	s := start(t, func(s *server) { s.slowest = 0 })
 	k := s.connect(t)
@@ -229,7 +230,7 @@ func TestAfterMultiAConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// A part of a command takes memory until the rest is there.
+// A part of a command takes memory until the rest arrives.
 func TestACommandIsSentInTime(t *testing.T) {
 	s := start(t, func(s *server) { s.slowest = 0 })
 	k := s.connect(t)
@@ -276,7 +277,7 @@ func TestAPasswordIsAsked(t *testing.T) {
 	}
 }
 
-// A foreign connection is one of which nobody knows the user, as from another machine.
+// A foreign connection has no known user, as if from another machine.
 type foreign struct {
 	*net.UnixConn
 }

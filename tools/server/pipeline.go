@@ -11,32 +11,32 @@ import (
 	"kvtree"
 )
 
-// What clients of a loop send at the same time, and what a client sends at once, is executed in
-// batches: gets, which are executed at the same time, changes, in their order, or updates, which read
-// a value and store another. What a client has queued is all of one kind, and its answers are in the
-// order of its commands.
+// Commands that clients of a loop send at the same time, and that one client sends at once, are
+// executed in batches: of gets, which are looked up together; of changes, in order; or of updates,
+// which read a value and store a new one. The queued commands of a client are all of one kind, and
+// are answered in order.
 
-// What a queued operation is answered with.
+// How to answer a queued operation.
 type answer uint8
 
 const (
 	answerValue   answer = iota // a get: the value, or null
-	answerElement               // a get of several: the same, and null for a hash
-	answerLength                // a get: bytes of the value
-	answerFound                 // gets: how many there are, after the last
-	answerArray                 // nothing is executed: begins an array
+	answerElement               // one get of several: the same, and null for a hash
+	answerLength                // a get: the value's length
+	answerFound                 // gets: the number of existing keys, after the last
+	answerArray                 // no operation: begins an array
 	answerStored                // a put: OK
 	answerIf                    // a put with a condition: OK or null
 	answerNew                   // a put that creates: 1 or 0
 	answerAll                   // puts: OK, after the last
-	answerRemoved               // removals: how many there were, after the last
-	answerInteger               // an update: what it has counted
+	answerRemoved               // removals: the number removed, after the last
+	answerInteger               // an update: its number
 )
 
 type queued struct {
 	client *client
 	answer answer
-	last   bool // of those that have one answer together
+	last   bool // the last operation with a common answer
 	flag   kvtree.Flag
 	n      int // elements of an array
 	key    []byte
@@ -50,35 +50,35 @@ const (
 	firstRoom  = 128
 )
 
-// A pipeline is what clients have sent and is not executed yet.
+// A pipeline holds the commands of clients that are not executed yet.
 type pipeline struct {
 	gets    work
 	changes work
 	updates work
 }
 
-// A work is operations of one store.
+// A work holds operations on one store.
 type work struct {
 	execute func(w *work)
-	reads   bool // values, and leaves long ones to goroutines of the clients' own
+	reads   bool // it reads values, and leaves long ones to clients' goroutines
 	store   *opened
 	queue   []queued
 	batch   kvtree.Batch
 	results []*kvtree.Result
 }
 
-// batching is what a client has in batches.
+// batching is the state of a client's commands in batches.
 type batching struct {
-	pipeline *pipeline // its loop's, or that of its goroutine
-	in       *work     // which has operations of the client's
-	rest     []queued  // what a loop has left
-	restOf   *opened   // the store that they were allowed for
+	pipeline *pipeline // of its loop or of its goroutine
+	in       *work     // which holds the client's operations
+	rest     []queued  // commands that the loop has left
+	restOf   *opened   // the store for which they were allowed
 	room     int       // for a value
-	longest  int       // of the values since room was chosen
-	count    int64     // of those that have one answer together
-	failed   error     // the first error of those
-	begun    int       // where their answer is in out; negative if some of it was sent
-	turn     *entry    // that it updates in this round
+	longest  int       // the longest value since room was chosen
+	count    int64     // for operations with a common answer
+	failed   error     // their first error
+	begun    int       // where their answer starts in out; negative if partly sent
+	turn     *entry    // the key that it updates in this round
 	waits    bool      // for the next round
 }
 
@@ -92,13 +92,13 @@ func newPipeline() *pipeline {
 
 var pipelines = sync.Pool{New: func() any { return newPipeline() }}
 
-// Where gets put their values.
+// Buffers for the values of gets.
 var arenas = sync.Pool{New: func() any {
 	arena := make([]byte, arenaSize)
 	return &arena
 }}
 
-// work is where a command's operations are queued.
+// work returns where to queue a command's operations.
 func (p *pipeline) work(command *command) *work {
 	switch command.needs {
 	case both:
@@ -149,7 +149,7 @@ func (c *client) flush() {
 	}
 }
 
-// leave leaves a command to a goroutine of the client's own.
+// leave leaves a command to the client's own goroutine.
 func (c *client) leave(store *opened, q queued) {
 	if len(c.rest) == 0 {
 		c.restOf = store
@@ -157,7 +157,7 @@ func (c *client) leave(store *opened, q queued) {
 	c.rest = append(c.rest, q)
 }
 
-// resume executes what a loop has left, with the store that it was allowed for.
+// resume executes the commands that a loop has left, with the store for which they were allowed.
 func (c *client) resume() {
 	if len(c.rest) == 0 {
 		return
@@ -188,14 +188,14 @@ func (w *work) flush() {
 	w.queue, w.store = w.queue[:0], nil
 }
 
-// reset forgets the batch. Nothing of what clients have sent is kept.
+// reset empties the batch, and drops all references to clients' data.
 func (w *work) reset() {
 	w.batch.Reset()
 	clear(w.results)
 	w.results = w.results[:0]
 }
 
-// executed is told that all that a client had queued is.
+// executed resets a client's state after its queued operations were executed.
 func (c *client) executed() {
 	read := c.in != nil && c.in.reads
 	c.in, c.turn = nil, nil
@@ -222,7 +222,7 @@ func (w *work) runChanges() {
 	w.reset()
 }
 
-// run executes the batch. Each operation has a result of its own.
+// run executes the batch. Each operation has its own result.
 func (w *work) run() error {
 	counts := &w.queue[0].client.server.counts
 	counts.batches.Add(1)
@@ -252,7 +252,7 @@ func (c *client) answerChange(q *queued, err error) {
 	c.sendIfLong()
 }
 
-// together answers several operations after the last.
+// together collects the results of several operations, and answers after the last.
 func (c *client) together(q *queued, counts bool, err error) {
 	if counts {
 		c.count++
@@ -282,7 +282,7 @@ func (w *work) runGets() {
 	}
 }
 
-// runSomeGets executes as many as there is room for, and returns how many.
+// runSomeGets executes as many gets as fit into memory, and returns how many.
 func (w *work) runSomeGets(queue []queued, memory []byte) int {
 	for i := range queue {
 		room := queue[i].room()
@@ -308,7 +308,7 @@ func (w *work) runSomeGets(queue []queued, memory []byte) int {
 	return len(w.results)
 }
 
-// room is how much a get needs; negative if nothing is executed.
+// room returns how much memory a get needs; negative if there is nothing to execute.
 func (q *queued) room() int {
 	switch {
 	case q.answer == answerArray || q.client.broken != nil || q.client.leaving:
@@ -319,7 +319,7 @@ func (q *queued) room() int {
 	return max(q.client.room, firstRoom)
 }
 
-// answerGet answers, or leaves it to a goroutine of the client's own. The result may be nil.
+// answerGet answers a get, or leaves it to the client's goroutine. The result may be nil.
 func (c *client) answerGet(store *opened, q *queued, result *kvtree.Result) {
 	switch {
 	case c.leaving:
@@ -333,7 +333,7 @@ func (c *client) answerGet(store *opened, q *queued, result *kvtree.Result) {
 	c.sendIfLong()
 }
 
-// answerResult looks again where a value is longer than its room, or empty, as a hash is.
+// answerResult reads again if a value did not fit, or is empty and may be a hash.
 func (c *client) answerResult(store *opened, q *queued, result *kvtree.Result) {
 	value, err := result.Value, result.Err
 	length := len(value)
@@ -382,8 +382,8 @@ func (c *client) answerRead(q *queued, value []byte, length int, err error) {
 	}
 }
 
-// element answers with an element of an array. An error takes the place of the whole array, unless
-// some of it was sent.
+// element answers with an element of an array. An error replaces the whole array, unless a part of
+// it was already sent.
 func (c *client) element(q *queued, value []byte, err error) {
 	switch {
 	case c.failed != nil:

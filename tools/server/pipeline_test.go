@@ -14,7 +14,7 @@ import (
 	"kvtree"
 )
 
-// A model is what a store should answer.
+// A model predicts the answers of a store.
 type model struct {
 	prefix  string // of its keys
 	strings map[string]string
@@ -47,7 +47,7 @@ func (m *model) count(name string, key func() string, rng *rand.Rand, removes bo
 	return args, strconv.Itoa(n)
 }
 
-// command makes a command, executes it on the model, and returns what it should be answered with.
+// command makes a command, executes it on the model, and returns the expected answer.
 func (m *model) command(rng *rand.Rand) ([]string, string) {
 	key := func() string {
 		return m.prefix + strings.Repeat(string(rune('a'+rng.Intn(8))), []int{1, 20, 300}[rng.Intn(3)])
@@ -147,8 +147,8 @@ func (m *model) hashCommand(rng *rand.Rand, k string) ([]string, string) {
 	return args, strconv.Itoa(one(found == (name == "HDEL")))
 }
 
-// Answers are those of commands that are executed one after the other, in whatever pieces and
-// batches they arrive, and whoever else is served at the same time.
+// The answers are as if the commands were executed one after the other, in whatever pieces and
+// batches they arrive, and whatever other clients are served at the same time.
 func TestPipelinesAgainstAModel(t *testing.T) {
 	for _, engine := range []string{"masstree", "bwtree"} {
 		s := start(t, nil, newStore(t, kvtree.Settings{Engine: engine}))
@@ -166,7 +166,7 @@ func TestPipelinesAgainstAModel(t *testing.T) {
 	}
 }
 
-// compare sends pipelines, and compares what is answered with what the model says.
+// compare sends pipelines, and compares the answers with the model.
 func (m *model) compare(t *testing.T, k *talk, rng *rand.Rand) {
 	for round := range 20 {
 		var text strings.Builder
@@ -196,7 +196,7 @@ func (m *model) compare(t *testing.T, k *talk, rng *rand.Rand) {
 	}
 }
 
-// Changes of one key by many clients, of several loops, are all made.
+// No change is lost when many clients, on several loops, change one key.
 func TestManyClientsChangeOneKey(t *testing.T) {
 	s := start(t, func(s *server) { s.makeLoops(2) })
 	const clients, each = 8, 200
@@ -228,7 +228,7 @@ func TestManyClientsChangeOneKey(t *testing.T) {
 	}
 }
 
-// What is sent at once needs few calls of the kernel.
+// Commands sent at once need few system calls.
 func TestPipelinesAreBatches(t *testing.T) {
 	s := start(t, nil)
 	k := s.connect(t)
@@ -237,7 +237,7 @@ func TestPipelinesAreBatches(t *testing.T) {
 		multi("INCR", "n"), multi("APPEND", "s", "x"), multi("HSET", "h", "f", "v"), multi("HSETNX", "h", "f", "v"),
 		multi("HDEL", "h", "g")} {
 		before := calls()
-		// Less than is read at once.
+		// Less than one read returns.
 		k.send(strings.Repeat(command, 100))
 		for range 100 {
 			k.answer()
@@ -248,7 +248,7 @@ func TestPipelinesAreBatches(t *testing.T) {
 	}
 }
 
-// What several clients have sent needs few calls of the kernel: gets, then changes, of all of them.
+// Commands of several clients need few system calls: first all gets, then all changes.
 func TestClientsOfALoopShareBatches(t *testing.T) {
 	o := options{stores: []string{newStore(t, kvtree.Settings{})}, maxClients: 100, threads: 1}
 	server, err := o.server(ctx)
@@ -256,7 +256,7 @@ func TestClientsOfALoopShareBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &tested{server: server}
-	// The loop does not run but here.
+	// Only this test runs the loop.
 	l := s.loops[0]
 	var talks []*talk
 	for i := range 20 {
@@ -280,7 +280,7 @@ func TestClientsOfALoopShareBatches(t *testing.T) {
 	if sum != 20*21/2 {
 		t.Error(sum)
 	}
-	// The updates are read at once, and each client changes a key after the other.
+	// The updates are read at once, and each client changes one key after the other.
 	if n := s.counts.batches.Load(); n != 3+1+3 {
 		t.Errorf("%d calls", n)
 	}
@@ -291,7 +291,7 @@ func TestClientsOfALoopShareBatches(t *testing.T) {
 	server.databases[0].opened.Load().Close()
 }
 
-// Values that need a second look do not have the others looked up again.
+// A second lookup of some values does not repeat the other lookups.
 func TestLongGetsAreLookedUpTwiceAtMost(t *testing.T) {
 	s := start(t, nil)
 	k := s.connect(t)
@@ -324,7 +324,7 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// A client that does not read its answers while it sends has its changes made nevertheless.
+// Changes are made even if the client does not read the answers while it sends.
 func TestChangesOfASlowReader(t *testing.T) {
 	s := start(t, nil)
 	here, there := foreignPair(t)
@@ -337,7 +337,7 @@ func TestChangesOfASlowReader(t *testing.T) {
 	k := newTalk(t, here)
 	value := strings.Repeat("x", 3090)
 	k.say("SET", "a", value)
-	// So much room the server keeps, for a value and for commands.
+	// The server keeps this much memory, for a value and for commands.
 	k.say("GET", "a")
 	k.say("SET", "b", strings.Repeat("y", 40000))
 	const gets, sets = 21, 600
@@ -366,7 +366,7 @@ func TestChangesOfASlowReader(t *testing.T) {
 	}
 }
 
-// An error of a command that needs several batches is that of its first key that has one.
+// The error of a command that needs several batches is the one of its first failing key.
 func TestTheFirstErrorOfManyKeys(t *testing.T) {
 	s := start(t, nil)
 	k := s.connect(t)
@@ -380,7 +380,7 @@ func TestTheFirstErrorOfManyKeys(t *testing.T) {
 	}
 }
 
-// Clients that say nothing keep no room for long commands.
+// Idle clients keep no memory for long commands.
 func TestSilentClientsKeepLittle(t *testing.T) {
 	s := start(t, nil)
 	k := s.connect(t)

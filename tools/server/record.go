@@ -4,14 +4,14 @@ package main
 
 import "kvtree"
 
-// A record is the value of a key as it was read, and as commands have changed it since. Its memory
-// is its own: a command may change a string in its place.
+// A record is the value of a key as read, with the changes of commands since then. It owns its
+// memory: a command may change a string in place.
 type record struct {
-	version uint64          // that was read; 0: the key is not there
-	columns []kvtree.Column // that were read
-	text    []byte          // a string; nil: it is none
-	hash    *hash           // since a command has asked for it
-	changed bool            // the string
+	version uint64          // as read; 0: the key does not exist
+	columns []kvtree.Column // as read
+	text    []byte          // the string; nil: it is not a string
+	hash    *hash           // once a command needs it
+	changed bool            // the string was changed
 }
 
 func newRecord(columns []kvtree.Column, version uint64) record {
@@ -22,7 +22,7 @@ func newRecord(columns []kvtree.Column, version uint64) record {
 	return r
 }
 
-// asString is the string that a key has; nil if the key is not there.
+// asString returns the key's string; nil if the key does not exist.
 func (r *record) asString() ([]byte, error) {
 	if r.text == nil && (r.version != 0 || !r.isEmpty()) {
 		return nil, errWrongType
@@ -30,13 +30,13 @@ func (r *record) asString() ([]byte, error) {
 	return r.text, nil
 }
 
-// setString changes the string, and returns how long it is.
+// setString changes the string, and returns its length.
 func (r *record) setString(text []byte) int64 {
 	r.text, r.changed = nonNil(text), true
 	return int64(len(text))
 }
 
-// asHash is the hash that a key has, to be changed; without fields if the key is not there.
+// asHash returns the key's hash, to be changed; empty if the key does not exist.
 func (r *record) asHash() (*hash, error) {
 	if r.text != nil {
 		return nil, errWrongType
@@ -51,12 +51,12 @@ func (r *record) asHash() (*hash, error) {
 	return r.hash, nil
 }
 
-// isEmpty says whether all fields are removed, or none was made.
+// isEmpty reports whether the hash has no fields.
 func (r *record) isEmpty() bool {
 	return r.text == nil && (r.hash == nil || len(r.hash.fields) == 0)
 }
 
-// size is how long it is.
+// size returns the length of the value.
 func (r *record) size() int {
 	n := len(r.text)
 	if r.hash != nil {
@@ -67,18 +67,19 @@ func (r *record) size() int {
 	return n
 }
 
-// isChanged says whether there may be something to store.
+// isChanged reports whether there may be something to store.
 func (r *record) isChanged() bool {
 	return r.changed || r.hash != nil && r.hash.isChanged
 }
 
-// isRemoved says whether the key is to be removed.
+// isRemoved reports whether the key is to be removed.
 func (r *record) isRemoved() bool {
 	return r.version != 0 && r.isChanged() && r.isEmpty()
 }
 
-// store has a batch make the changes, if nobody else has made others. Other columns of a string,
-// which only other programs can have made, stay. It returns nil if nothing is to be stored.
+// store adds the changes to a batch, on condition that nothing else has changed the key. It keeps
+// other columns of a string, which other programs may have stored. It returns nil if there is
+// nothing to do.
 func (r *record) store(b *kvtree.Batch, key []byte) *kvtree.Result {
 	switch {
 	case r.isRemoved():
@@ -91,7 +92,7 @@ func (r *record) store(b *kvtree.Batch, key []byte) *kvtree.Result {
 	return nil
 }
 
-// stored is told that the changes are made.
+// stored records that the changes were made.
 func (r *record) stored(version uint64) {
 	if r.isRemoved() {
 		version = 0

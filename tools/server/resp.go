@@ -4,7 +4,7 @@ package main
 
 import "strconv"
 
-// A reply collects what a client will be sent, in the version of the protocol that it asked for.
+// A reply collects the answers for a client, in its version of the protocol.
 type reply struct {
 	out   []byte
 	resp3 bool
@@ -24,7 +24,7 @@ func (r *reply) line(kind byte, n int64) {
 	r.out = append(r.out, '\r', '\n')
 }
 
-// status is a short answer without line ends, such as OK.
+// status appends a short text without line ends, such as OK.
 func (r *reply) status(text string) {
 	r.out = append(r.out, '+')
 	r.out = append(r.out, text...)
@@ -35,8 +35,8 @@ func (r *reply) ok() {
 	r.status("OK")
 }
 
-// failure is an error: a word in capital letters, and a text. What it quotes of the client may
-// have line ends.
+// failure appends an error: a word in capital letters, and a text. Line ends in what it quotes are
+// replaced.
 func (r *reply) failure(text string) {
 	r.out = append(r.out, '-')
 	for _, c := range []byte(text) {
@@ -72,12 +72,12 @@ func (r *reply) null() {
 	}
 }
 
-// array has n elements, which follow.
+// array begins an array of n elements.
 func (r *reply) array(n int) {
 	r.line('*', int64(n))
 }
 
-// pairs has n keys, each with its value.
+// pairs begins a map of n keys, each followed by its value.
 func (r *reply) pairs(n int) {
 	if r.resp3 {
 		r.line('%', int64(n))
@@ -86,7 +86,7 @@ func (r *reply) pairs(n int) {
 	}
 }
 
-// set has n elements, in no order.
+// set begins a set of n elements.
 func (r *reply) set(n int) {
 	if r.resp3 {
 		r.line('~', int64(n))

@@ -15,28 +15,28 @@ import (
 	"time"
 )
 
-// A server has clients of several listeners, and one or more databases.
+// A server has several listeners, and one or more databases.
 type server struct {
 	databases  []*database
 	loops      []*loop
-	password   *[sha256.Size]byte // of TCP; nil: none
-	tls        *tls.Config        // of TCP; nil: none
+	password   *[sha256.Size]byte // for TCP; nil: none
+	tls        *tls.Config        // for TCP; nil: none
 	maxClients int
-	timeout    time.Duration // of clients that say nothing; 0: none
-	slowest    time.Duration // clients may take to read their answers
+	timeout    time.Duration // for idle clients; 0: none
+	slowest    time.Duration // maximum time for clients to read their answers
 	started    time.Time
 	counts     counts
-	clock      atomic.Pointer[time.Time] // of about now
-	context    context.Context           // ends when the server is to stop
+	clock      atomic.Pointer[time.Time] // the approximate time
+	context    context.Context           // ends when the server should stop
 	input      atomic.Int64              // bytes of long commands
 	mutex      sync.Mutex
 	clients    map[*client]struct{}
-	places     map[place]int // that clients have, of those with a limit
+	places     map[place]int // used by clients, for places with a limit
 	running    sync.WaitGroup
 	lastID     int64
 }
 
-// counts are what the server has done since it started.
+// counts are counters since the server's start.
 type counts struct {
 	connections    atomic.Uint64
 	rejected       atomic.Uint64
@@ -46,7 +46,7 @@ type counts struct {
 }
 
 const (
-	tick        = time.Second // between two looks at the clock
+	tick        = time.Second // between updates of clock
 	acceptAgain = 100 * time.Millisecond
 )
 
@@ -62,20 +62,20 @@ func (s *server) tick() {
 	s.clock.Store(&now)
 }
 
-// setPassword has clients of TCP say a password.
+// setPassword sets the password for TCP.
 func (s *server) setPassword(password []byte) {
 	sum := sha256.Sum256(password)
 	s.password = &sum
 }
 
-// allows takes the same time whatever is wrong with a password.
+// allows checks a password in constant time.
 func (s *server) allows(password []byte) bool {
 	sum := sha256.Sum256(password)
 	return subtle.ConstantTimeCompare(sum[:], s.password[:]) == 1
 }
 
-// serve takes clients of the listeners until the context ends, and returns when all of them have
-// the answers of what was executed.
+// serve accepts clients until the context ends, and returns when all of them have the answers to
+// their executed commands.
 func (s *server) serve(listeners []net.Listener) {
 	var accepting sync.WaitGroup
 	for _, listener := range listeners {
@@ -110,7 +110,7 @@ func (s *server) serve(listeners []net.Listener) {
 	}
 }
 
-// closeAll ends clients that do not take their answers.
+// closeAll closes clients that do not read their answers.
 func (s *server) closeAll() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -119,15 +119,15 @@ func (s *server) closeAll() {
 	}
 }
 
-// connected is how many clients there are.
+// connected returns the number of clients.
 func (s *server) connected() int {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return len(s.clients)
 }
 
-// wake ends the waits for what clients may send next. The context has ended before: a client that
-// is about to wait sees one or the other.
+// wake ends the waits for clients' input. The context has already ended: a client that is about to
+// wait sees that or the changed deadline.
 func (s *server) wake() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -151,7 +151,7 @@ func (s *server) accept(listener net.Listener) {
 			return
 		}
 		if err != nil {
-			// No descriptors, or no memory; a firewall. There may be again.
+			// Out of descriptors or memory, or a firewall: try again later.
 			log.Printf("%s: %v", listener.Addr(), err)
 			time.Sleep(acceptAgain)
 			continue
@@ -165,8 +165,8 @@ func (s *server) accept(listener net.Listener) {
 	}
 }
 
-// A place is taken by a client: those that have not said who they are, and each user but root, have
-// half of them at most, and so nobody can take them all.
+// A place is a share of the connections: unauthenticated clients, and each user except root, may
+// use half of them at most, so that none of them can use all.
 type place int64
 
 const (
@@ -181,7 +181,7 @@ func placeOf(p *peer) place {
 	return place(p.uid)
 }
 
-// leave gives a client's place to others. The mutex is held.
+// leave frees a client's place. The caller holds the mutex.
 func (s *server) leave(c *client) {
 	if c.place == nobody {
 		return
@@ -192,14 +192,14 @@ func (s *server) leave(c *client) {
 	c.place = nobody
 }
 
-// welcome is for a client that has said who it is.
+// welcome moves a client to its place after authentication.
 func (s *server) welcome(c *client) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.leave(c)
 }
 
-// take begins to serve a connection.
+// take starts to serve a connection.
 func (s *server) take(conn net.Conn) error {
 	c, err := s.newClient(conn)
 	if err != nil {
@@ -223,7 +223,7 @@ func (s *server) take(conn net.Conn) error {
 	return nil
 }
 
-// newClient is a client that nobody serves yet.
+// newClient returns a client that is not served yet.
 func (s *server) newClient(conn net.Conn) (*client, error) {
 	c := &client{server: s, conn: conn, since: time.Now(), asked: time.Now(), db: s.databases[0], place: nobody,
 		known: true, input: input{bound: clientsBound, all: &s.input}}
@@ -254,7 +254,7 @@ func (s *server) newClient(conn net.Conn) (*client, error) {
 	return c, nil
 }
 
-// add counts a client, if there may be one more.
+// add counts a client, if the limit allows one more.
 func (s *server) add(c *client) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -272,7 +272,7 @@ func (s *server) add(c *client) error {
 	return nil
 }
 
-// remove forgets a client.
+// remove removes a client from the server.
 func (s *server) remove(c *client) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -26,7 +26,7 @@ var ctx = context.Background()
 
 var storeNumber atomic.Int64
 
-// A tested is a server of a test, with stores of its own.
+// A tested is a server in a test, with its own stores.
 type tested struct {
 	*server
 	stores []string
@@ -34,7 +34,7 @@ type tested struct {
 	stop   func()
 }
 
-// newStore makes a store, and returns its name.
+// newStore creates a store, and returns its name.
 func newStore(t testing.TB, settings kvtree.Settings) string {
 	t.Helper()
 	if _, err := os.Stat("/dev/kvtree"); err != nil {
@@ -48,7 +48,7 @@ func newStore(t testing.TB, settings kvtree.Settings) string {
 	return name
 }
 
-// shortDir makes a folder: the path of a socket has at most 107 bytes.
+// shortDir creates a folder with a short path: the path of a socket has at most 107 bytes.
 func shortDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("/run", "kvtree-server-test-")
 	if err != nil {
@@ -58,7 +58,7 @@ func shortDir(t testing.TB) string {
 	return dir
 }
 
-// start serves stores on a Unix socket until the test ends. change is called before.
+// start serves stores on a Unix socket until the test ends. It calls change before.
 func start(t testing.TB, change func(*server), stores ...string) *tested {
 	t.Helper()
 	if len(stores) == 0 {
@@ -95,14 +95,14 @@ func start(t testing.TB, change func(*server), stores ...string) *tested {
 	return s
 }
 
-// A talk is a connection of a test.
+// A talk is a connection in a test.
 type talk struct {
 	t    testing.TB
 	conn net.Conn
 	in   *bufio.Reader
 }
 
-// No answer takes as long.
+// A limit for every answer.
 const patience = 60 * time.Second
 
 func newTalk(t testing.TB, conn net.Conn) *talk {
@@ -127,7 +127,7 @@ func (k *talk) send(text string) {
 	}
 }
 
-// answer reads one: a string in quotes, null, a number, OK, an error, [an array] or {pairs}.
+// answer reads an answer: a string in quotes, null, a number, OK, an error, [an array] or {pairs}.
 func (k *talk) answer() string {
 	k.t.Helper()
 	text, err := k.read()
@@ -184,14 +184,14 @@ func (k *talk) read() (string, error) {
 	return "", fmt.Errorf("no answer: %q", line)
 }
 
-// say sends a command, and returns its answer.
+// say sends a command, and returns the answer.
 func (k *talk) say(args ...string) string {
 	k.t.Helper()
 	k.send(multi(args...))
 	return k.answer()
 }
 
-// expect says the words of a command, and compares. Q is a long word, "" none.
+// expect sends the words of a command, and compares the answer. Q is a long word, "" an empty one.
 func (k *talk) expect(command, want string) {
 	k.t.Helper()
 	args := strings.Split(command, " ")
@@ -205,7 +205,7 @@ func (k *talk) expect(command, want string) {
 	}
 }
 
-// expectAll has a line for each command: the command, " -> ", its answer.
+// expectAll takes a line for each command: the command, " -> ", its answer.
 func (k *talk) expectAll(lines string) {
 	k.t.Helper()
 	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
@@ -397,7 +397,7 @@ func TestAHashHas255Fields(t *testing.T) {
 	}
 }
 
-// Other programs are told what is in the columns.
+// The format of the columns is documented for other programs.
 func TestHowValuesLieInAStore(t *testing.T) {
 	s := start(t, nil)
 	k := s.connect(t)
@@ -416,7 +416,7 @@ func TestHowValuesLieInAStore(t *testing.T) {
 	if err != nil || len(columns) != 1 || columns[0].ID != 0 || string(columns[0].Data) != "text" {
 		t.Error(columns, err)
 	}
-	// What others have put there.
+	// Values stored by other programs.
 	for i, data := range []string{"", "\x01", "\x05\x00name"} {
 		key := fmt.Sprint("other", i)
 		if _, err := store.PutColumns(ctx, []byte(key), []kvtree.Column{{ID: 9, Data: []byte(data)}}); err != nil {
@@ -454,7 +454,7 @@ func TestLimits(t *testing.T) {
 	k.expect("GET x", `"1"`)
 }
 
-// An error takes the place of an array that was not sent, and is an element of one that was.
+// An error replaces an array that was not sent yet, and is an element of one that was.
 func TestAnErrorOfAnElement(t *testing.T) {
 	k := start(t, nil).connect(t)
 	long, value := strings.Repeat("k", kvtree.MaxKey+1), strings.Repeat("v", 2*sendAbove)
@@ -533,8 +533,8 @@ func TestConnectionCommands(t *testing.T) {
 		GET b -> "1"
 		expire a 1 -> ERR kvtree-server has no EXPIRE: keys do not expire
 		nonsense -> ERR unknown command 'NONSENSE'
-		AUTH x -> ERR AUTH <password> called without any password configured: nobody is asked for one here
-		CONFIG SET a b -> ERR kvtree-server has CONFIG GET alone: its options are those it was started with
+		AUTH x -> ERR AUTH <password> called without any password configured: none is required here
+		CONFIG SET a b -> ERR kvtree-server only has CONFIG GET: its options are fixed when it starts
 		CONFIG GET max[c]lients -> ["maxclients" "100"]
 		COMMAND INFO get nothing -> [["get" 2 [readonly] 1 1 1] null]
 		QUIT -> OK
@@ -568,7 +568,7 @@ func TestConnectionCommands(t *testing.T) {
 	if got := k.say("INFO", "cpu"); !regexp.MustCompile(`^"# CPU\\r\\nused_cpu_sys:\d+\.\d{6}\\r\\nused_cpu_user:\d+\.\d{6}\\r\\n"$`).MatchString(got) {
 		t.Error(got)
 	}
-	// What a client says must not break the lines of an answer.
+	// A command's name must not break the lines of an answer.
 	if got := k.say("a\r\n:1\r\n"); got != "ERR unknown command 'A  :1  '" {
 		t.Error(got)
 	}
@@ -580,7 +580,7 @@ func TestNothingThatRedisHasIsUnknownWithoutAReason(t *testing.T) {
 	for _, group := range absentCommands {
 		for _, name := range strings.Fields(group.names) {
 			if names[name] || byName[name] != nil {
-				t.Error(name, "is there twice")
+				t.Error(name, "is in the table twice")
 			}
 			names[name] = true
 		}
@@ -621,7 +621,7 @@ func TestRange(t *testing.T) {
 	`)
 }
 
-// scanAll goes through a scan, and returns the keys.
+// scanAll runs a complete scan, and returns the keys.
 func (k *talk) scanAll(options ...string) []string {
 	k.t.Helper()
 	var keys []string
@@ -665,7 +665,7 @@ func TestScan(t *testing.T) {
 		}
 	}
 	if got := k.say("SCAN", "0", "MATCH", "other*", "COUNT", "10"); got != `["0" ["other"]]` {
-		t.Error("what cannot match is read: ", got)
+		t.Error("keys that cannot match are read: ", got)
 	}
 	got := k.say("SCAN", "0")
 	cursor := strings.Split(got, `"`)[1]
@@ -676,11 +676,11 @@ func TestScan(t *testing.T) {
 		SCAN x -> ERR invalid cursor
 		SCAN 0 MATCH ` + strings.Repeat("a", 1025) + ` -> ERR a pattern has at most 1024 bytes
 		CONFIG GET ` + strings.Repeat("a", 1025) + ` -> ERR a pattern has at most 1024 bytes
-		SCAN 12345 -> ERR this cursor is not known any more: begin with 0
+		SCAN 12345 -> ERR unknown or expired cursor: begin with 0
 		SELECT 1 -> OK
-		SCAN ` + cursor + ` -> ERR this cursor is not known any more: begin with 0
+		SCAN ` + cursor + ` -> ERR unknown or expired cursor: begin with 0
 	`)
-	// Others may go on with it; and then with another pattern.
+	// Another connection may continue the scan, also with another pattern.
 	k = s.connect(t)
 	if again := k.say("SCAN", cursor); !strings.Contains(again, "key:010") || strings.Contains(again, "key:009") {
 		t.Error(again)
@@ -689,7 +689,7 @@ func TestScan(t *testing.T) {
 	for range mostCursors {
 		s.databases[0].put([]byte("x"))
 	}
-	k.expect("SCAN "+cursor, "ERR this cursor is not known any more: begin with 0")
+	k.expect("SCAN "+cursor, "ERR unknown or expired cursor: begin with 0")
 	cursors := s.databases[0].cursors
 	if len(cursors.byID) != mostCursors {
 		t.Error(len(cursors.byID), "cursors")
@@ -778,7 +778,7 @@ func TestMaxClients(t *testing.T) {
 	}
 	a.conn.Close()
 	for {
-		// The server sees it a little later.
+		// The server notices it a little later.
 		conn, err := net.Dial("unix", s.socket)
 		if err != nil {
 			t.Fatal(err)
@@ -805,7 +805,7 @@ func TestClientsThatAreSilentAreClosed(t *testing.T) {
 	}
 }
 
-// One that sends, and takes no answers, keeps nobody waiting, and is closed.
+// A client that sends without reading answers keeps no other client waiting, and is closed.
 func TestAClientThatDoesNotRead(t *testing.T) {
 	s := start(t, func(s *server) { s.slowest = 2 * time.Second })
 	deaf, other := s.connect(t), s.connect(t)

@@ -13,7 +13,7 @@ import (
 
 const (
 	maxName     = 256 // bytes in a client's name
-	mostGuesses = 10  // of the password
+	mostGuesses = 10  // wrong passwords
 )
 
 func ping(c *client, args [][]byte) {
@@ -36,8 +36,7 @@ func quit(c *client, _ [][]byte) {
 	c.closing = true
 }
 
-// reset makes a client what it was when it connected, but for its time to say a password, which
-// begins again.
+// reset restores the state of a new connection. The time to authenticate begins again.
 func reset(c *client, _ [][]byte) {
 	c.db, c.rights, c.resp3, c.name = c.server.databases[0], rights{}, false, ""
 	c.show()
@@ -61,13 +60,13 @@ func selectDatabase(c *client, args [][]byte) {
 	}
 }
 
-// auth is AUTH [user] password. There is one user, as in a Redis without more.
+// auth is AUTH [user] password. There is only the default user.
 func auth(c *client, args [][]byte) {
 	switch {
 	case len(args) > 3:
 		c.failure(syntaxError)
 	case !c.needsPassword():
-		c.failure("ERR AUTH <password> called without any password configured: nobody is asked for one here")
+		c.failure("ERR AUTH <password> called without any password configured: none is required here")
 	case c.login(args[1:]):
 		c.ok()
 	default:
@@ -166,7 +165,7 @@ func goodName(name string) bool {
 	return len(name) <= maxName
 }
 
-// clientCommand is CLIENT, as far as libraries say it when they connect.
+// clientCommand is CLIENT, with the subcommands that libraries use when they connect.
 func clientCommand(c *client, args [][]byte) {
 	word := args[1]
 	switch {
@@ -199,8 +198,8 @@ func clientCommand(c *client, args [][]byte) {
 	}
 }
 
-// show has CLIENT LIST, which another client may say, know what has changed. What is not known
-// here is 0: there are libraries that want it all.
+// show updates the line for CLIENT LIST, which other clients may read. Unknown values are 0: some
+// libraries need all of them.
 func (c *client) show() {
 	text := fmt.Sprintf("addr=%s laddr=%s fd=0 name=%s idle=0 flags=N db=%d sub=0 psub=0 ssub=0 multi=-1 qbuf=0 "+
 		"qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=NULL "+
@@ -208,7 +207,7 @@ func (c *client) show() {
 	c.shown.Store(&text)
 }
 
-// describe is a line of CLIENT LIST.
+// describe returns a line of CLIENT LIST.
 func (c *client) describe() string {
 	return fmt.Sprintf("id=%d age=%d %s\n", c.id, int(time.Since(c.since).Seconds()), *c.shown.Load())
 }

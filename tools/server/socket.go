@@ -15,22 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A socket is a connection without TLS. It never blocks a thread: its loop tells when it can be read
-// or written.
+// A socket is a connection without TLS. It never blocks a thread: its loop reports when it can be
+// read or written.
 type socket struct {
 	fd     int
 	loop   *loop
 	client *client
-	ends   [2]net.Addr   // here, there
-	waits  chan struct{} // not nil: somebody waits for an event
+	ends   [2]net.Addr   // local, remote
+	waits  chan struct{} // not nil: a goroutine waits for an event
 	read   time.Time     // deadlines
 	write  time.Time
 	mutex  sync.Mutex
 	closed bool
 }
 
-// newSocket is a connection of the net package, which is to be closed there: its poller would be
-// woken by each event.
+// newSocket takes a connection from the net package, and closes it there: otherwise each event
+// would also wake the poller of that package.
 func newSocket(conn net.Conn) (*socket, error) {
 	raw, err := conn.(syscall.Conn).SyscallConn()
 	if err != nil {
@@ -49,21 +49,21 @@ func newSocket(conn net.Conn) (*socket, error) {
 
 var errAgain error = unix.EAGAIN
 
-// tryRead reads what is there, or returns errAgain.
+// tryRead reads the available data, or returns errAgain.
 func (s *socket) tryRead(b []byte) (int, error) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
 		uintptr(len(b)), 0, 0, 0)
 	return result(n, errno, io.EOF)
 }
 
-// tryWrite writes what there is room for, or returns errAgain.
+// tryWrite writes as much as the socket takes, or returns errAgain.
 func (s *socket) tryWrite(b []byte) (int, error) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
 		uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
 	return result(n, errno, errAgain)
 }
 
-// result is that of a call, with the error that nothing is.
+// result converts the result of a call; nothing is the error for 0 bytes.
 func result(n uintptr, errno syscall.Errno, nothing error) (int, error) {
 	switch {
 	case errno == unix.EAGAIN || errno == unix.EINTR:
@@ -106,7 +106,7 @@ func (s *socket) Write(b []byte) (int, error) {
 	return done, nil
 }
 
-// noWait reads what is there.
+// A noWait reads without waiting.
 type noWait struct {
 	*socket
 }
@@ -115,7 +115,7 @@ func (s noWait) Read(b []byte) (int, error) {
 	return s.tryRead(b)
 }
 
-// wait waits for an event, without a thread.
+// wait waits for an event without blocking a thread.
 func (s *socket) wait(event uint32, until time.Time) error {
 	s.waits = make(chan struct{}, 1)
 	defer func() { s.waits = nil }()
@@ -147,7 +147,7 @@ func (s *socket) Close() error {
 	return unix.Close(s.fd)
 }
 
-// abort ends the waits of another goroutine, which then closes it.
+// abort ends the waits of another goroutine, which then closes the socket.
 func (s *socket) abort() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

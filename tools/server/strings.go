@@ -71,7 +71,7 @@ func set(c *client, args [][]byte) {
 	}
 }
 
-// swap stores a value if its condition holds, and answers with the one before.
+// swap stores a value if its condition holds, and answers with the old one.
 func (c *client) swap(q queued) {
 	if c.rights.access&read == 0 {
 		c.failure(noPermission)
@@ -95,7 +95,7 @@ func (c *client) swap(q queued) {
 	c.bulkOr(old, err)
 }
 
-// bulkOr answers with a string, null if it is nil, or with an error.
+// bulkOr answers with a string, with null if it is nil, or with an error.
 func (c *client) bulkOr(value []byte, err error) {
 	if err != nil {
 		c.error(err)
@@ -148,7 +148,7 @@ func appendTo(c *client, args [][]byte) {
 	})
 }
 
-// getrange is GETRANGE key first last; from the end, if negative.
+// getrange is GETRANGE key first last; negative offsets count from the end.
 func getrange(c *client, args [][]byte) {
 	first, ok := number(args[2])
 	last, ok2 := number(args[3])
@@ -176,7 +176,7 @@ func getrange(c *client, args [][]byte) {
 	c.bulk(value[first : last+1])
 }
 
-// setrange is SETRANGE key offset text. What is missing before the offset becomes zeros.
+// setrange is SETRANGE key offset text. It fills a gap before the offset with zeros.
 func setrange(c *client, args [][]byte) {
 	text := args[3]
 	offset, ok := number(args[2])
@@ -219,7 +219,7 @@ func decrby(c *client, args [][]byte) {
 	c.add(args[1], args[2], -1)
 }
 
-// add adds to, or subtracts from, a decimal number; a key that is not there counts as 0.
+// add adds to, or subtracts from, a decimal number; a missing key counts as 0.
 func (c *client) add(key, operand []byte, sign int64) {
 	delta, ok := number(operand)
 	c.update(answerInteger, key, func(r *record) (int64, error) {
@@ -240,7 +240,7 @@ func (c *client) add(key, operand []byte, sign int64) {
 	})
 }
 
-// sum adds to a number as it is stored; nil is 0.
+// sum adds to a number in its stored form; nil is 0.
 func sum(old []byte, delta int64) (int64, error) {
 	n, ok := number(old)
 	if !ok && old != nil {

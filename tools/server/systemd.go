@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What systemd passes to a service, and what a service tells systemd.
+// Sockets from systemd, and notifications to it.
 
 const firstPassed = 3 // descriptor, sd_listen_fds(3)
 
-// passedListeners are the sockets that systemd has passed to this process.
+// passedListeners returns the sockets that systemd has passed to this process.
 func passedListeners() ([]net.Listener, error) {
 	pid, number := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
@@ -41,7 +41,7 @@ func passedListeners() ([]net.Listener, error) {
 	return listeners, nil
 }
 
-// passedListener takes a descriptor if it is a socket that listens.
+// passedListener takes a descriptor if it is a listening socket.
 func passedListener(fd int) (net.Listener, error) {
 	listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 	if err != nil {
@@ -55,7 +55,7 @@ func passedListener(fd int) (net.Listener, error) {
 	return net.FileListener(file)
 }
 
-// notify tells systemd of a state, if it has asked to be told: sd_notify(3).
+// notify reports a state to systemd, if it asks for that: sd_notify(3).
 func notify(state string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
@@ -67,6 +67,6 @@ func notify(state string) {
 		conn.Close()
 	}
 	if err != nil {
-		log.Printf("systemd is not told %s: %v", state, err)
+		log.Printf("cannot notify systemd of %s: %v", state, err)
 	}
 }

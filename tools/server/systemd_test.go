@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemd is told, on a path or an abstract address.
+// Notifications reach a path or an abstract address.
 func TestSystemdIsTold(t *testing.T) {
 	for _, path := range []string{filepath.Join(t.TempDir(), "notify"), fmt.Sprint("@kvtree-server-test-", os.Getpid())} {
 		conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -33,7 +33,7 @@ func TestSystemdIsTold(t *testing.T) {
 	}
 }
 
-// Sockets for another process are not taken.
+// Sockets for another process are ignored.
 func TestSocketsOfAnotherProcess(t *testing.T) {
 	t.Setenv("LISTEN_PID", fmt.Sprint(os.Getpid()+1))
 	t.Setenv("LISTEN_FDS", "1")
@@ -54,7 +54,7 @@ func TestSocketsOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// What is passed has to listen.
+// A passed socket must be listening.
 func TestAPassedDescriptor(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
 	if err != nil {
@@ -66,7 +66,7 @@ func TestAPassedDescriptor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listens.Close()
-	// One that the callee may close.
+	// A copy that the callee may close.
 	own, err := unix.FcntlInt(listens.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -10,47 +10,48 @@ import (
 	"kvtree"
 )
 
-// Updates are commands that make a new value of one that they read, such as INCR. They are executed
-// in rounds, each of which stores new values in one batch, if the versions are those that were read.
+// Updates are commands that compute a new value from the old one, such as INCR. They are executed
+// in rounds. Each round stores new values in one batch, on condition that the versions are still
+// those read.
 //
-// Others must not see the changes of a client in another order than that of its commands, and the
-// kernel goes on after an operation that fails. So a client changes one key in a round, with all of
-// its next commands that are for this key. Clients share a key that several of them change.
+// Others must see the changes of a client in the order of its commands, but the kernel continues
+// after an operation that fails. So a client changes only one key per round, with all of its next
+// commands for this key. Clients that change the same key share it.
 //
-// If others have changed a key meanwhile, its commands are executed again in the next round. So they
-// are, one in a round, if the new value is refused: each has an error of its own. A command that
-// changes nothing, fails or is refused, is done if the key was read in this round: after the client's
-// changes of before.
+// If another program has changed a key meanwhile, its commands are executed again in the next
+// round. If the new value is refused, they are also executed again, one per round, so that each
+// gets its own error. A command that changes nothing, fails or is refused is done if the key was
+// read in this round, and so after the client's earlier changes.
 
 // An update is a command that waits for its round.
 type update struct {
-	edit    func(r *record) (int64, error) // changes all that it has to, or nothing
+	edit    func(r *record) (int64, error) // makes all of its changes, or none
 	entry   *entry
 	answer  int64
 	err     error
 	changed bool
 	done    bool
-	left    bool // to a goroutine of the client's own
+	left    bool // left to the client's goroutine
 }
 
-// An entry is a key that is updated.
+// An entry is a key being updated.
 type entry struct {
 	key    []byte
-	room   []byte // for the value
+	room   []byte // buffer for the value
 	record record
-	err    error          // of reading it
-	size   int            // of what was read, or made of it
-	isRead bool           // and nothing is known that has changed it
+	err    error          // from reading it
+	size   int            // of the value read, or of the new one
+	isRead bool           // and not known to have changed since
 	fresh  bool           // it was read in this round
-	long   bool           // and not in memory, since it has no room
-	alone  bool           // one command in a round
-	closed bool           // for the rest of the round
-	asked  *kvtree.Result // of reading or storing it
-	edits  []*queued      // of this round
-	lost   int            // rounds since it was changed, to others who have
+	long   bool           // too long for room, so not in memory
+	alone  bool           // one command per round
+	closed bool           // no more commands in this round
+	asked  *kvtree.Result // result of reading or storing it
+	edits  []*queued      // commands of this round
+	lost   int            // rounds lost to other writers since our last change
 }
 
-// updates are what runUpdates executes.
+// updates is the state of runUpdates.
 type updates struct {
 	*work
 	entries []entry
@@ -59,7 +60,7 @@ type updates struct {
 	changed bool
 }
 
-// update queues an update. The slice of a command's arguments is used again; what is in it stays.
+// update queues an update. The caller reuses the slice of arguments, but not their content.
 func (c *client) update(answer answer, key []byte, edit func(r *record) (int64, error)) {
 	c.enqueue(&c.pipeline.updates, queued{answer: answer, key: key, update: &update{edit: edit}})
 }
@@ -105,7 +106,7 @@ func (u *updates) round() {
 	u.pending = slices.DeleteFunc(u.pending, func(q *queued) bool { return q.update.done })
 }
 
-// begin finds out which keys there are, and gives each a part of the memory for its value.
+// begin collects the keys, and gives each a part of the memory for its value.
 func (u *updates) begin(memory []byte) {
 	byKey := make(map[string]*entry, len(u.queue))
 	u.entries = make([]entry, 0, len(u.queue))
@@ -127,7 +128,7 @@ func (u *updates) begin(memory []byte) {
 	}
 }
 
-// read reads the keys that are not read.
+// read reads the keys that are not in memory.
 func (u *updates) read() {
 	for _, q := range u.pending {
 		if e := q.update.entry; !e.isRead && e.asked == nil {
@@ -145,14 +146,14 @@ func (u *updates) read() {
 	u.reset()
 }
 
-// runBatch executes the batch, if there is something in it.
+// runBatch executes the batch, unless it is empty.
 func (u *updates) runBatch() {
 	if u.batch.Len() > 0 {
 		_ = u.run()
 	}
 }
 
-// took is told what reading the key has found.
+// took takes the result of reading the key.
 func (e *entry) took(columns []kvtree.Column, version uint64, err error) {
 	e.record, e.err, e.size, e.long = newRecord(columns, version), err, 0, false
 	e.isRead, e.fresh = true, true
@@ -168,9 +169,9 @@ func (e *entry) took(columns []kvtree.Column, version uint64, err error) {
 	}
 }
 
-// edit executes on what was read what may be executed in this round. A client of a loop leaves it
-// before its first change of a round, or not in this round: what it leaves is executed after what it
-// has changed.
+// edit executes the commands that may run in this round on the values read. A client leaves a loop
+// either before its first change of a round, or not in this round: commands that it leaves are
+// executed after its changes.
 func (u *updates) edit() {
 	for _, q := range u.pending {
 		q.client.turn, q.client.waits = nil, false
@@ -208,7 +209,7 @@ func (u *updates) editOne(q *queued) {
 	e.closed = e.alone || e.record.isRemoved()
 }
 
-// storeAll stores what was edited.
+// storeAll stores the changed values.
 func (u *updates) storeAll() {
 	for i := range u.entries {
 		e := &u.entries[i]
@@ -228,14 +229,14 @@ func (u *updates) storeAll() {
 	u.reset()
 }
 
-// forgetLong gives memory back: a client may update many long values, and each in a round of its own.
+// forgetLong frees memory: a client may update many long values, one per round.
 func (e *entry) forgetLong() {
 	if e.size > max(shortValue, len(e.room)) {
 		e.record, e.long = record{}, true
 	}
 }
 
-// settle decides whether the commands of a round are done, or executed again.
+// settle decides whether the commands of a round are done, or must be executed again.
 func (u *updates) settle(e *entry) {
 	stored, version, again := e.asked != nil, e.record.version, false
 	var err error
@@ -267,12 +268,12 @@ func (u *updates) settle(e *entry) {
 	e.edits = e.edits[:0]
 }
 
-// isLost says whether others have changed a key before.
+// isLost reports whether another writer has changed the key first.
 func isLost(err error) bool {
 	return errors.Is(err, kvtree.Changed) || errors.Is(err, kvtree.Exists) || errors.Is(err, kvtree.NotFound)
 }
 
-// sync waits until what was changed is durable, if it is to be.
+// sync waits until the changes are durable, if required.
 func (u *updates) sync() {
 	if !u.changed || u.store.durable == 0 {
 		return

@@ -12,7 +12,7 @@ import (
 	"kvtree"
 )
 
-// queue has a client say commands that are updates.
+// queue sends commands that are updates as a client.
 func (c *client) queue(commands ...string) {
 	for _, line := range commands {
 		var args [][]byte
@@ -23,7 +23,7 @@ func (c *client) queue(commands ...string) {
 	}
 }
 
-// readFor has a client say commands, and reads the keys that they are for.
+// readFor sends commands as a client, and reads their keys.
 func readFor(s *tested, commands ...string) *updates {
 	db := s.databases[0]
 	c := &client{server: s.server, db: db, batching: batching{pipeline: newPipeline()}}
@@ -35,7 +35,7 @@ func readFor(s *tested, commands ...string) *updates {
 	return u
 }
 
-// answers are those so far, and "?" for what is not done.
+// answers returns the answers so far, and "?" for commands that are not done.
 func (u *updates) answers() string {
 	text := ""
 	for i := range u.queue {
@@ -58,7 +58,7 @@ func (u *updates) expect(t *testing.T, want string) {
 	}
 }
 
-// Others do not see a change of a client before that of a key that somebody else has changed.
+// A client's changes are seen in order, even if another writer has changed one of the keys.
 func TestUpdatesOfAClientKeepTheirOrder(t *testing.T) {
 	s := start(t, nil)
 	k := s.connect(t)
@@ -77,7 +77,7 @@ func TestUpdatesOfAClientKeepTheirOrder(t *testing.T) {
 	k.expect("MGET a b", `["8" "1"]`)
 }
 
-// What changes nothing has seen what was there after the client's changes of before.
+// A command that changes nothing sees a value read after the client's earlier changes.
 func TestAnUpdateThatChangesNothingIsNotOld(t *testing.T) {
 	s := start(t, nil)
 	k := s.connect(t)
@@ -94,7 +94,7 @@ func TestAnUpdateThatChangesNothingIsNotOld(t *testing.T) {
 	k.expect("HGETALL h", `["f" "w"]`)
 }
 
-// An error is that of its own command alone, whatever is stored together.
+// An error belongs to its own command, whatever is stored together with it.
 func TestUpdatesHaveErrorsOfTheirOwn(t *testing.T) {
 	s := start(t, nil)
 	k := s.connect(t)
@@ -141,7 +141,7 @@ func TestUpdatesHaveErrorsOfTheirOwn(t *testing.T) {
 	k.expect("GET max", `"9223372036854775806"`)
 }
 
-// A hash that loses its last field, and is made again, and a string in its place.
+// A hash loses its last field and is created again, or is replaced by a string.
 func TestUpdatesMakeAKeyAnew(t *testing.T) {
 	s := start(t, nil)
 	k := s.connect(t)
@@ -165,7 +165,7 @@ func TestUpdatesMakeAKeyAnew(t *testing.T) {
 	k.expect("MGET h old", `["xy" "x"]`)
 }
 
-// SETRANGE changes a string in its place, and what is missing is zeros, whatever its room had.
+// SETRANGE changes a string in place, and fills gaps with zeros, whatever the buffer contained.
 func TestSetRangeIsInPlace(t *testing.T) {
 	c := &client{batching: batching{pipeline: newPipeline()}}
 	c.queue("SETRANGE k 1 x", "SETRANGE k 5 yz", "SETRANGE k 0 ab")
@@ -183,8 +183,8 @@ func TestSetRangeIsInPlace(t *testing.T) {
 	}
 }
 
-// settleOne settles a command that was executed alone, on a value that was read in an earlier round
-// or in this one.
+// settleOne settles a command that was executed alone, on a value read in an earlier round or in
+// this one.
 func settleOne(e *entry, fresh bool, err error) *update {
 	q := &queued{update: &update{entry: e}}
 	e.edits, e.fresh = append(e.edits, q), fresh
@@ -193,7 +193,8 @@ func settleOne(e *entry, fresh bool, err error) *update {
 	return q.update
 }
 
-// A value may be refused since what was read is old: the error is final if it was read in this round.
+// A value may be refused because the old one was outdated: the error is final if it was read in
+// this round.
 func TestARefusalOfAnOldValueIsNotFinal(t *testing.T) {
 	refusal := &kvtree.Error{Err: kvtree.Refused}
 	e := &entry{isRead: true}
@@ -205,11 +206,11 @@ func TestARefusalOfAnOldValueIsNotFinal(t *testing.T) {
 	}
 	lost := &kvtree.Error{Err: kvtree.Lost}
 	if q := settleOne(e, false, lost); !q.done || q.err != lost {
-		t.Errorf("what took effect is executed again: %v, %v", !q.done, q.err)
+		t.Errorf("a successful command is executed again: %v, %v", !q.done, q.err)
 	}
 }
 
-// A key that others change all the time is given up if it is lost many times, one after the other.
+// A key that others keep changing is given up after many lost rounds in a row.
 func TestRoundsAreLostOneAfterTheOther(t *testing.T) {
 	changed := &kvtree.Error{Err: kvtree.Changed}
 	e := &entry{}
@@ -229,7 +230,7 @@ func TestRoundsAreLostOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// A batch keeps long values, as they were read or have become, no longer than for a round.
+// A batch keeps long values, old or new, for one round only.
 func TestLongValuesAreKeptForARound(t *testing.T) {
 	s := start(t, nil)
 	k := s.connect(t)
@@ -264,8 +265,8 @@ func TestLongValuesAreKeptForARound(t *testing.T) {
 	k.expect("HMGET h7 g", `["x"]`)
 }
 
-// Other clients of a loop do not wait for many rounds: what is left then is for the client's own
-// goroutine, in its order.
+// Other clients of a loop do not wait for many rounds: the client's own goroutine executes the rest
+// in order.
 func TestALoopHasFewRounds(t *testing.T) {
 	for _, test := range []struct {
 		rounds int
@@ -291,7 +292,7 @@ func TestALoopHasFewRounds(t *testing.T) {
 	}
 }
 
-// A long pipeline for different keys is executed as a whole, on the loop and after it, in its order.
+// A long pipeline for different keys is executed completely and in order, on the loop and after it.
 func TestManyRoundsKeepTheirOrder(t *testing.T) {
 	k := start(t, nil).connect(t)
 	const keys, times = 40, 5

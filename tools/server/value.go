@@ -16,10 +16,10 @@ var (
 	errContended = errors.New("ERR too many clients change this key at once: try again")
 )
 
-// Bytes of a value that is read as a whole for an answer of a few.
+// A value of this length is too long to be read for a short answer on a loop.
 const heavyValue = 64 << 10
 
-// How often a change is tried again because others changed the same key meanwhile.
+// Retries of a change because others changed the same key.
 const mostTries = 1000
 
 // value reads a string.
@@ -32,7 +32,7 @@ func (c *client) value(key []byte) ([]byte, uint64, error) {
 	return c.columnZero(key)
 }
 
-// columnZero reads a string, and tells an empty one from a hash.
+// columnZero reads a string, and distinguishes an empty one from a hash.
 func (c *client) columnZero(key []byte) ([]byte, uint64, error) {
 	columns, version, err := c.store().GetColumns(context.Background(), key, 0)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *client) columnZero(key []byte) ([]byte, uint64, error) {
 	return columns[0].Data, version, nil
 }
 
-// current is value, and nil of version 0 for a key that is not there.
+// current is value, but returns nil and version 0 for a missing key.
 func (c *client) current(key []byte) ([]byte, uint64, error) {
 	value, version, err := c.value(key)
 	if errors.Is(err, kvtree.NotFound) {
@@ -53,7 +53,8 @@ func (c *client) current(key []byte) ([]byte, uint64, error) {
 	return value, version, err
 }
 
-// retry has a function read a key and change that version of it, again if others change it meanwhile.
+// retry calls a function that reads a key and changes that version, again if others changed it
+// meanwhile.
 func (c *client) retry(change func() error) error {
 	for range mostTries {
 		err := change()
@@ -64,7 +65,7 @@ func (c *client) retry(change func() error) error {
 	return errContended
 }
 
-// removeVersion removes a key. One that is not there any more has changed.
+// removeVersion removes a key. If the key is gone, it has changed.
 func (c *client) removeVersion(key []byte, version uint64) error {
 	err := c.store().RemoveVersion(context.Background(), key, version, c.rights.store.durable)
 	if errors.Is(err, kvtree.NotFound) {

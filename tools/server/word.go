@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// What is between the words of an inline command.
+// Separators of the words of an inline command.
 const blanks = " \t"
 
 func isBlank(c byte) bool {
 	return strings.IndexByte(blanks, c) >= 0
 }
 
-// word reads a word of an inline command as Redis does, in its place. It returns how many bytes it
-// took, or 0 if a quote has no end, or something follows its end at once.
+// word reads a word of an inline command as Redis does, in place. It returns how many bytes it
+// took, or 0 if a quotation has no end, or text follows its end without a blank.
 //
-// A quote may begin within a word, and its end is the word's. Between double quotes \xHH is a byte,
-// \n, \r, \t, \b and \a are as in C, and any other character after a backslash is itself. Between
-// single quotes only \' is an escape.
+// A quotation may begin within a word, and its end is the word's end. Between double quotes \xHH is
+// a byte, \n, \r, \t, \b and \a are as in C, and other characters after a backslash are literal.
+// Between single quotes only \' is an escape.
 func word(line []byte) (arg []byte, n int) {
 	arg = line[:0]
 	quote := byte(0)
@@ -50,7 +50,7 @@ func word(line []byte) (arg []byte, n int) {
 
 var escapes = map[byte]byte{'n': '\n', 'r': '\r', 't': '\t', 'b': '\b', 'a': '\a'}
 
-// escaped reads a character between quotes. It returns how many bytes it took.
+// escaped reads a character between quotes, and returns how many bytes it took.
 func escaped(text []byte, quote byte) (c byte, taken int) {
 	if text[0] != '\\' || len(text) == 1 || quote == '\'' && text[1] != '\'' {
 		return text[0], 1
