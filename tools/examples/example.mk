@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# How an example is built: included by its Makefile, which sets PROG, the name of the
-# program. It is made of all .c files of the folder, of the skeletons of all .bpf.c
-# files, and of ../common.
+# Builds an example. Its Makefile sets PROG, the name of the program, and includes this file. The
+# program consists of all .c files of the folder, of the skeletons of all .bpf.c files, and of
+# ../common.
 
 include ../tools.mk
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Programs whose first argument says what to do. */
+/* Programs with commands: the first argument names the command. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static error_t parse_main(int key, char *arg, struct argp_state *state)
 	(void)arg;
 	if (key != ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN;
-	/* The command's own arguments are for the command to parse. */
+	/* Leave the command's own arguments to it. */
 	rest.argv = state->argv + state->next - 1;
 	rest.argc = state->argc - state->next + 1;
 	state->next = state->argc;
@@ -63,9 +63,9 @@ static const struct command *find(const char *name)
 
 /**
  * run_command() - run the command that the first argument names
- * @commands: those there are
+ * @commands: the commands
  * @nr: their number
- * @doc: what the program is for
+ * @doc: the program's description
  * @argc: main()'s
  * @argv: main()'s
  *
@@ -86,7 +86,7 @@ int run_command(const struct command *commands, size_t nr, const char *doc, int 
 
 	all = commands;
 	all_nr = nr;
-	/* Not in every help text: what argp says about arguments of options. */
+	/* Leave out argp's note about arguments of options. */
 	setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
 	argp_err_exit_status = STATUS_USAGE;
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
@@ -104,7 +104,7 @@ int run_command(const struct command *commands, size_t nr, const char *doc, int 
 	snprintf(name, sizeof(name), "%s %s", program_invocation_short_name, command->name);
 	rest.argv[0] = name;
 	status = command->run(rest.argc, rest.argv);
-	/* A full disk shows when the output is written out, not before. */
+	/* A full disk may show only when the output is flushed. */
 	if (fflush(stdout) || ferror(stdout)) {
 		warn("cannot write the output: %m");
 		status = STATUS_ERROR;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the examples share: stores that BPF programs may use, programs that stay
- * attached when the one that loaded them has ended, and messages.
+ * Shared code of the examples: stores for BPF programs, BPF programs that stay attached
+ * after their loader has exited, and messages.
  *
- * Functions that say so print what is wrong and exit with STATUS_ERROR.
+ * Functions exit with STATUS_ERROR after printing a message, where documented.
  */
 #ifndef KVT_EXAMPLE_H
 #define KVT_EXAMPLE_H
@@ -23,7 +23,7 @@
 /* Exit statuses, those of kvtree(1). */
 enum {
 	STATUS_OK	= 0,
-	STATUS_NOT	= 1,	/* not found, or refused for what is there already */
+	STATUS_NOT	= 1,	/* not found, or in conflict with existing data */
 	STATUS_USAGE	= 2,
 	STATUS_ERROR	= 3,
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What goes wrong, in words. */
+/* Messages. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 static void say(const char *fmt, va_list ap)
 {
-	/* What was printed before stands before the message also in a log. */
+	/* Flush first, so that messages follow earlier output, also in a log. */
 	fflush(stdout);
 	fprintf(stderr, "%s: ", program_invocation_short_name);
 	vfprintf(stderr, fmt, ap);

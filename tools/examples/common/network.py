@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the tests of the examples share: commands, and a network namespace at the
-other end of a pair of interfaces."""
+"""Shared code of the examples' tests: commands, and a network namespace at the
+other end of a veth pair."""
 
 import contextlib
 import ctypes
@@ -11,12 +11,12 @@ import time
 from ktap import check
 
 CLONE_NEWNET = 0x40000000
-TIMEOUT = 500  # seconds, for what never ends
+TIMEOUT = 500  # seconds, for commands that never end
 
 
 def run(*args, status=0, stdin=None, both=False):
-    """What a command prints, with its messages if both are asked for; its exit status
-    has to be this one."""
+    """Run a command, and return its output, with messages if both is set. Fails unless
+        its exit status is as given."""
     args = [str(a) for a in args]
     done = subprocess.run(args, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           encoding='utf-8', check=False, timeout=TIMEOUT,
@@ -31,7 +31,7 @@ def json_lines(text):
 
 
 def eventually(condition, what):
-    """Wait until something is so; the limit is for what never will be."""
+    """Wait until a condition holds; fail after a time limit."""
     end = time.monotonic() + 120
     while not condition():
         check(time.monotonic() < end, 'waited in vain:', what)
@@ -48,7 +48,7 @@ class Namespace:
         run('ip', '-n', name, 'link', 'set', 'lo', 'up')
 
     def link(self, here, there, *addresses):
-        """A pair of interfaces; addresses are (here, there), with their prefix."""
+        """Create a veth pair; addresses are pairs (here, there), with their prefix lengths."""
         run('ip', 'link', 'add', here, 'type', 'veth', 'peer', 'name', there,
             'netns', self.name)
         self.links.append(here)
@@ -61,7 +61,7 @@ class Namespace:
 
     @contextlib.contextmanager
     def inside(self):
-        """Sockets that are made meanwhile belong to the namespace, and stay there."""
+        """Sockets created in the block belong to the namespace for good."""
         libc = ctypes.CDLL(None, use_errno=True)
         with open('/proc/self/ns/net', 'rb') as home, \
                 open(f'/var/run/netns/{self.name}', 'rb') as there:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* BPF programs: what the kernel says of them, and where they stay. */
+/* Load errors of BPF programs, and where their links are pinned. */
 #include <errno.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -16,7 +16,7 @@
 static char *said;
 static size_t said_size;
 
-/* Of a long one the end matters, where the verifier says why. */
+/* Keep the end of a long log, where the verifier explains its verdict. */
 #define SAID_MAX	16384
 
 static int keep(enum libbpf_print_level level, const char *fmt, va_list ap)
@@ -38,9 +38,9 @@ static int keep(enum libbpf_print_level level, const char *fmt, va_list ap)
 }
 
 /**
- * program_begin() - before anything is loaded
+ * program_begin() - prepare for loading programs
  *
- * What libbpf says is kept until program_check().
+ * Keeps libbpf's messages for program_check().
  */
 void program_begin(void)
 {
@@ -49,9 +49,9 @@ void program_begin(void)
 }
 
 /**
- * program_check() - exit if it did not work, and say why
+ * program_check() - print messages and exit if an action failed
  * @err: 0 or a negative errno
- * @what: what was tried
+ * @what: the action
  */
 void program_check(int err, const char *what)
 {
@@ -64,7 +64,7 @@ void program_check(int err, const char *what)
 	die("%s: %s", what, strerror(-err));
 }
 
-/* Programs and links that outlive their process are files there. */
+/* Pinned programs and links are files of this file system. */
 static void need_bpffs(void)
 {
 	struct statfs fs;
@@ -76,13 +76,13 @@ static void need_bpffs(void)
 }
 
 /**
- * pin_path() - where a program's link is pinned
- * @program: the example's name: a folder
- * @name: which link
+ * pin_path() - the path for pinning a program's link
+ * @program: the example's name, used as a folder
+ * @name: the link's name
  *
- * The folder is made.  Exits if it cannot be.
+ * Creates the folder.  Exits on failure.
  *
- * Return: the path, in memory of this function's own
+ * Return: the path, in static memory
  */
 const char *pin_path(const char *program, const char *name)
 {
@@ -92,7 +92,7 @@ const char *pin_path(const char *program, const char *name)
 	need_bpffs();
 	len = (size_t)snprintf(path, sizeof(path), BPFFS "/kvtree-%s", program);
 	if (mkdir(path, 0700) && errno != EEXIST)
-		die("cannot make %s: %m", path);
+		die("cannot create %s: %m", path);
 	snprintf(path + len, sizeof(path) - len, "/%s", name);
 	return path;
 }

@@ -22,9 +22,9 @@ static struct kvtree *open_store(const char *name, int *err)
  * store_open() - open a store for reading and writing
  * @name: its name
  *
- * Exits if this fails for another reason than that there is none.
+ * Exits on errors other than a missing store.
  *
- * Return: the session, or NULL: there is no such store
+ * Return: the session, or NULL if there is no such store
  */
 struct kvtree *store_open(const char *name)
 {
@@ -46,7 +46,7 @@ static void create_store(const char *name, uint64_t limit_bytes)
 	if (err)
 		die("there is no store 'default': load the module again");
 	err = kvtree_store_create(kv, &args, sizeof(args));
-	/* Another one may have been faster. */
+	/* Another process may have created it first. */
 	if (err && err != -EEXIST)
 		die("cannot create the store '%s': %s", name,
 		    err == -EPERM ? "this needs root" : kvtree_strerror(err));
@@ -54,11 +54,11 @@ static void create_store(const char *name, uint64_t limit_bytes)
 }
 
 /**
- * store_make() - open a store that BPF programs may use, made if it is not there
+ * store_make() - open a store for BPF programs, and create it if necessary
  * @name: its name
- * @limit_bytes: memory that it may take, if it is made now; 0: no limit
+ * @limit_bytes: memory limit, if the store is created now; 0: no limit
  *
- * Exits if it fails.
+ * Exits on failure.
  *
  * Return: the session
  */
@@ -72,11 +72,11 @@ struct kvtree *store_make(const char *name, uint64_t limit_bytes)
 		create_store(name, limit_bytes);
 		kv = open_store(name, &err);
 		if (!kv)
-			die("the store '%s' is gone again", name);
+			die("the store '%s' was destroyed meanwhile", name);
 	}
 	err = kvtree_bpf_allow(kv, 1);
 	if (err == -EOPNOTSUPP)
-		die("kernel and module offer nothing to BPF programs: both need BTF, %s",
+		die("BPF programs cannot use kvtree: kernel and module need BTF, %s",
 		    "and the kernel a JIT");
 	if (err)
 		die("cannot let BPF programs use the store '%s': %s", name,
@@ -87,10 +87,10 @@ struct kvtree *store_make(const char *name, uint64_t limit_bytes)
 /**
  * store_bind() - let a program use the store
  * @kv: the session
- * @map: what the program names the store by
- * @access: KVTREE_OPEN_*, what the program may do: no more than it has to
+ * @map: the program's map for the store
+ * @access: KVTREE_OPEN_*, no more than the program needs
  *
- * Exits if it fails.
+ * Exits on failure.
  */
 void store_bind(struct kvtree *kv, const struct bpf_map *map, unsigned int access)
 {
@@ -103,11 +103,11 @@ void store_bind(struct kvtree *kv, const struct bpf_map *map, unsigned int acces
 }
 
 /**
- * store_counter() - one of the store's counters
+ * store_counter() - read one of the store's counters
  * @kv: the session
  * @id: KVTREE_STAT_*
  *
- * Exits if it fails.
+ * Exits on failure.
  *
  * Return: its value
  */

@@ -6,12 +6,12 @@
 #include "example.h"
 
 /**
- * parse_number() - a decimal number
+ * parse_number() - parse a decimal number
  * @text: the text
- * @max: the greatest one allowed
+ * @max: the maximum
  * @n: set
  *
- * Return: whether it is one
+ * Return: whether it is a number
  */
 bool parse_number(const char *text, uint64_t max, uint64_t *n)
 {
@@ -26,7 +26,7 @@ bool parse_number(const char *text, uint64_t max, uint64_t *n)
  * json_put() - add a member to an object, or an element to an array
  * @obj: the object or array
  * @name: the member's name; not used for an array
- * @value: its value, which becomes the object's
+ * @value: its value; the object takes ownership
  */
 void json_put(json_t *obj, const char *name, json_t *value)
 {

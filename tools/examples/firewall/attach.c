@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The program, and the interfaces that it is attached to. */
+/* The XDP program, and the interfaces it is attached to. */
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <linux/if_link.h>
@@ -12,10 +12,10 @@
 
 /**
  * firewall_load() - load the program
- * @no_rule: FW_PASS or FW_DROP: what is done with packets that no rule matches
- * @counting: whether it counts
+ * @no_rule: FW_PASS or FW_DROP: the action for packets that no rule matches
+ * @counting: whether the program counts
  *
- * Exits if it fails.
+ * Exits on failure.
  *
  * Return: the program
  */
@@ -63,7 +63,7 @@ static error_t parse_load(int key, char *arg, struct argp_state *state)
 			argp_error(state, "one interface at a time");
 		load->interface = arg;
 		if (strchr(arg, '/') || strlen(arg) >= IFNAMSIZ)
-			argp_error(state, "'%s' is no interface", arg);
+			argp_error(state, "'%s' is not an interface", arg);
 		return 0;
 	case ARGP_KEY_END:
 		if (!load->interface)
@@ -74,15 +74,15 @@ static error_t parse_load(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Before the program is loaded, which takes a moment. */
+/* Check before loading the program, which takes a moment. */
 static unsigned int find_interface(const struct load *load)
 {
 	unsigned int index = if_nametoindex(load->interface);
 
 	if (!index)
-		die("there is no interface '%s'", load->interface);
+		die("no such interface: '%s'", load->interface);
 	if (!access(pin_path("firewall", load->interface), F_OK))
-		die("%s: loaded already: firewall unload %s takes it away", load->interface,
+		die("%s: already loaded: unload it with firewall unload %s", load->interface,
 		    load->interface);
 	return index;
 }
@@ -94,7 +94,7 @@ static void attach(const struct load *load, unsigned int interface, int prog)
 
 	link = bpf_link_create(prog, (int)interface, BPF_XDP, &opts);
 	if (link == -EBUSY)
-		die("%s: another XDP program is there", load->interface);
+		die("%s: another XDP program is attached", load->interface);
 	program_check(link < 0 ? link : 0, "cannot attach the program");
 	if (bpf_obj_pin(link, pin_path("firewall", load->interface)))
 		program_check(-errno, "cannot keep the program attached");
@@ -105,18 +105,18 @@ int cmd_load(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{ .name = "default", .key = 'd', .arg = "ACTION",
-		  .doc = "What is done with packets that no rule matches (pass)" },
+		  .doc = "The action for packets that no rule matches (pass)" },
 		{ .name = "generic", .key = 'g',
-		  .doc = "Not in the driver: for drivers that cannot run XDP programs" },
+		  .doc = "Run outside of the driver, if it does not support XDP" },
 		{ 0 }
 	};
 	const struct argp argp = {
 		.options = options,
 		.parser = parse_load,
 		.args_doc = "INTERFACE",
-		.doc = "Let the program decide about packets that come in at an interface.\n"
-		       "\vIt stays when this command has ended, until \"firewall unload\" or until\n"
-		       "the interface goes. Rules may be added before and after.",
+		.doc = "Filter the incoming packets of an interface.\n"
+		       "\vThe program stays attached until \"firewall unload\" or until the\n"
+		       "interface is removed. Rules may be added before and after.",
 	};
 	struct load load = { .no_rule = FW_PASS };
 	struct firewall *skel;
@@ -135,7 +135,7 @@ int cmd_unload(int argc, char **argv)
 	const struct argp argp = {
 		.parser = parse_load,
 		.args_doc = "INTERFACE",
-		.doc = "Take the program away from an interface. Rules and counters stay.",
+		.doc = "Remove the program from an interface. Rules and counters stay.",
 	};
 	struct load load = { 0 };
 	const char *pin;
@@ -145,11 +145,11 @@ int cmd_unload(int argc, char **argv)
 	pin = pin_path("firewall", load.interface);
 	link = bpf_obj_get(pin);
 	if (link == -ENOENT) {
-		warn("%s: the firewall is not loaded there", load.interface);
+		warn("%s: the firewall is not loaded", load.interface);
 		return STATUS_NOT;
 	}
 	program_check(link < 0 ? link : 0, "cannot open the link");
-	/* The interface may be gone. */
+	/* The interface may have been removed. */
 	bpf_link_detach(link);
 	close(link);
 	if (unlink(pin))

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Changes of the rules.  Each is one record, put or removed, and then the version:
- * the program decides about every packet by the rules as they were before such a
- * change or after it.
+ * Changes of the rules.  Each one puts or removes one record, and then changes the version:
+ * the program decides about every packet by the rules before or after such a change.
  *
- * To give a rule another first port is two of these: the new record, then the old
- * one is removed.  In between both are there, and the one with the greater first
- * port wins where they overlap, as the program looks for the last that is not
- * greater than the port.  So for each port what holds in between is what held
- * before, or what holds after.
+ * Changing a rule's first port takes two changes: put the new record, then remove the old one.
+ * In between both exist, and where they overlap the one with the greater first port wins, since
+ * the program looks for the last record that is not greater than the port.  So in between, the
+ * action for each port is the one before or the one after.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +24,7 @@ struct stores {
 	struct kvtree *counts;
 };
 
-/* One at a time: what is checked before a change has to hold when it is made. */
+/* Take a lock: what was checked before a change must hold when it is made. */
 static void begin(struct stores *stores)
 {
 	int fd = open(LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -46,17 +44,17 @@ static void end(struct stores *stores)
 	kvtree_close(stores->counts);
 }
 
-/* Must follow each change at once. */
+/* Must follow each change immediately. */
 static void new_version(const struct stores *stores)
 {
 	int err = kvtree_put(stores->rules, FW_VERSION, strlen(FW_VERSION), "", 0, 0, NULL);
 
 	if (err)
-		die("the rules are changed, but packets of this moment may not see all of it: %s",
+		die("the rules are changed, but current packets may not see all changes: %s",
 		    kvtree_strerror(err));
 }
 
-/* Counters of a rule, one for each CPU. */
+/* A rule has one counter for each CPU. */
 static void forget_counts(const struct stores *stores, const struct rule *rule)
 {
 	struct kvtree_cursor_opts opts = {
@@ -79,9 +77,8 @@ static void forget_counts(const struct stores *stores, const struct rule *rule)
 }
 
 /*
- * Find a rule of the same prefix whose ports overlap, other than @except.  The one
- * with the greatest first port up to our last port is the only one that can: those
- * before it end before it begins.
+ * Find a rule of the same prefix with overlapping ports, other than @except.  Only the rule with
+ * the greatest first port up to our last port can overlap: rules before it end before it begins.
  */
 static bool find_overlap(const struct stores *stores, const struct rule *rule,
 			 const struct rule *except, struct rule *found)
@@ -108,7 +105,7 @@ static bool find_overlap(const struct stores *stores, const struct rule *rule,
 		key = kvtree_cursor_key(c, &key_len);
 		val = kvtree_cursor_value(c, &len);
 		if (!rule_read(key, key_len, val, len, found))
-			die("something that is no rule is in the store '%s'", RULES_STORE);
+			die("the store '%s' has a record that is not a rule", RULES_STORE);
 		hit = found->last >= rule->first;
 		if (!except || found->first != except->first)
 			break;
@@ -186,7 +183,7 @@ static int del(const struct stores *stores, struct rule *rule)
 	char text[RULE_TEXT];
 
 	if (!find_rule(stores, rule)) {
-		warn("%s: there is no such rule", strchr(rule_text(rule, text), ' ') + 1);
+		warn("%s: no such rule", strchr(rule_text(rule, text), ' ') + 1);
 		return STATUS_NOT;
 	}
 	remove_rule(stores, rule);
@@ -198,18 +195,18 @@ struct words {
 	char *word[6];
 };
 
-/* Where the words of a line belong: all of them, or the one that is a -.  -1: nowhere. */
+/* The argument for the words of a line: -1: none, all of them; otherwise the one that is "-". */
 static int place_of_line(const struct words *words)
 {
 	int i = words->nr;
 
 	while (i && strcmp(words->word[i - 1], "-"))
 		i--;
-	/* The ports are not read. */
+	/* Ports are not read from input. */
 	return i > 3 || (i == 1 && words->nr > 1) ? -1 : i - 1;
 }
 
-/* What each line of standard input says: all that is said, or what belongs to @at. */
+/* Parse a line of standard input: a whole rule, or the word for @at. */
 static const char *put_line(struct words *words, int at, char *line)
 {
 	struct words read;
@@ -224,7 +221,7 @@ static const char *put_line(struct words *words, int at, char *line)
 	return NULL;
 }
 
-/* Do something with each rule, or prefix, of standard input. */
+/* Call a function for each rule, or prefix, of standard input. */
 static int each_line(const struct stores *stores, const struct words *given, int at,
 		     int (*one)(const struct stores *stores, int nr, char **words,
 				const char **wrong))
@@ -254,7 +251,7 @@ static int each_line(const struct stores *stores, const struct words *given, int
 	return wrong ? STATUS_USAGE : worst;
 }
 
-/* Of each protocol, if it is about any. */
+/* Call it for each protocol, if the rule is for any. */
 static int each_protocol(const struct stores *stores, struct rule *rule,
 			 int (*one)(const struct stores *stores, struct rule *rule))
 {
@@ -280,7 +277,7 @@ static int add_words(const struct stores *stores, int nr, char **words, const ch
 	return *wrong ? STATUS_USAGE : each_protocol(stores, &rule, add);
 }
 
-/* The action may be left out: lines that list prints can be given to del, too. */
+/* The action may be omitted, so that del accepts the output of list. */
 static int del_words(const struct stores *stores, int nr, char **words, const char **wrong)
 {
 	struct rule rule;
@@ -345,9 +342,9 @@ int cmd_add(int argc, char **argv)
 		       "rules of standard input.\n"
 		       "\vACTION is pass or drop. PROTOCOL is tcp, udp, icmp (ICMPv6 with an IPv6\n"
 		       "prefix), ip, for all other protocols, or any, for a rule of each. PREFIX is\n"
-		       "that of the sender. In what is read, the rest of a line behind # or ; counts\n"
-		       "for nothing: this takes the lists of FireHOL, Spamhaus and others.\n"
-		       "PORTS are those that packets are sent to: a number, FIRST-LAST, or any;\n"
+		       "of the sender. Input lines may have comments after # or ;, as in lists\n"
+		       "of FireHOL, Spamhaus and others.\n"
+		       "PORTS are destination ports: a number, FIRST-LAST, or any;\n"
 		       "types for icmp, numbers of protocols for ip. Rules of one prefix and\n"
 		       "protocol must not overlap.",
 	};
@@ -389,7 +386,7 @@ static int change_words(const struct stores *stores, int nr, char **words,
 		return STATUS_USAGE;
 	old.action = new.action;
 	if (!find_rule(stores, &old)) {
-		warn("%s: there is no such rule", strchr(rule_text(&old, text), ' ') + 1);
+		warn("%s: no such rule", strchr(rule_text(&old, text), ' ') + 1);
 		return STATUS_NOT;
 	}
 	if (find_overlap(stores, &new, &old, &found)) {
@@ -408,8 +405,8 @@ int cmd_change(int argc, char **argv)
 		.parser = parse_words,
 		.args_doc = "PROTOCOL PREFIX PORTS NEW-ACTION NEW-PORTS\n-",
 		.doc = "Change a rule's action or ports, or those of standard input.\n"
-		       "\vEvery packet is decided by the rule as it was or as it will be. A rule\n"
-		       "keeps what it has counted as long as it keeps its first port.",
+		       "\vFor every packet either the old or the new rule applies. A rule\n"
+		       "keeps its counters as long as it keeps its first port.",
 	};
 
 	return words_command(argc, argv, &argp, change_words);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The program's answer for packets that are made here and not sent. */
+/* Ask the program about packets that are built here and not sent. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <linux/bpf.h>
@@ -51,7 +51,7 @@ static uint8_t protocol_number(const struct rule *r)
 	}
 }
 
-/* Ports are in the same place for TCP and UDP. */
+/* TCP and UDP have the ports at the same offset. */
 static void fill_data(const struct rule *r, uint8_t *data)
 {
 	uint16_t ports[2] = { htons(40000), htons(r->first) };
@@ -62,7 +62,7 @@ static void fill_data(const struct rule *r, uint8_t *data)
 		data[0] = (uint8_t)r->first;
 }
 
-/* A packet that is about what a rule of one address and port is about. */
+/* Build a packet that matches a rule of one address and port. */
 static size_t make_packet(const struct rule *r, struct packet *p)
 {
 	memset(p, 0, sizeof(*p));
@@ -102,7 +102,7 @@ static const char *parse_packet(int nr, char **words, struct rule *r)
 	return wrong;
 }
 
-/* What the program does with a packet; "undecided": it drops it, see firewall.h. */
+/* Run the program on a packet; "undecided": dropped, see firewall.h. */
 static const char *action_of(const struct firewall *skel, struct packet *packet, size_t size)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = packet, .data_size_in = (__u32)size,
@@ -162,7 +162,7 @@ static const char *check_lines(const struct firewall *skel)
 		nr = split_words(line, words, ARRAY_SIZE(words));
 		if (nr)
 			wrong = check(skel, nr, words);
-		/* An empty line: whoever asks waits for the answers. */
+		/* An empty line: the caller waits for the answers. */
 		else
 			fflush(stdout);
 	}
@@ -201,7 +201,7 @@ int cmd_check(int argc, char **argv)
 {
 	static const struct argp_option known[] = {
 		{ .name = "default", .key = 'd', .arg = "ACTION",
-		  .doc = "What is done with packets that no rule matches (pass)" },
+		  .doc = "The action for packets that no rule matches (pass)" },
 		{ .name = "json", .key = 'j', .doc = "Print JSON, an object per line" },
 		{ 0 }
 	};
@@ -209,12 +209,12 @@ int cmd_check(int argc, char **argv)
 		.options = known,
 		.parser = parse_check,
 		.args_doc = "PROTOCOL ADDRESS [PORT]\n-",
-		.doc = "Print what the program does with a packet from an address, or with those\n"
+		.doc = "Print the program's action for a packet from an address, or for those\n"
 		       "of standard input, one a line.\n"
-		       "\vThe kernel runs a copy of the program, that counts nothing, on a packet\n"
-		       "that is made for it. Nothing has to be loaded. Answers are written at the end,\n"
-		       "and after an empty line. \"undecided\" is a packet that is dropped, as the rules\n"
-		       "could not be read, or changed all along.",
+		       "\vThe kernel runs a copy of the program, without counting, on a packet\n"
+		       "built for it. The firewall need not be loaded. Answers are written at\n"
+		       "the end and after an empty line. \"undecided\" packets are dropped: the\n"
+		       "rules could not be read, or kept changing.",
 	};
 	struct firewall *skel;
 	const char *wrong;

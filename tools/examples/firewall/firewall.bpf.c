@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Decides about packets by the rules in a store.
+ * Decide about packets by the rules in a store.
  *
- * The rule that counts is that of the longest prefix which the packet's source
- * belongs to and which has a range that the packet's port is in.  It is found by
- * lookups of the last key that is not greater than (address, length, port), where
- * address is the source cut to that length, at first in full length.  The record
- * found is
+ * The rule that applies belongs to the longest prefix that contains the packet's source
+ * and has a range that contains the packet's port.  It is found by lookups of the last
+ * key that is not greater than (address, length, port), where address is the source cut
+ * to that length, at first the full length.  The record found belongs to one of these:
  *
- * - of a prefix that the source belongs to: no longer one is there.  If the port is
- *   in its range, that is it.  If its range begins above the port, another one of
- *   the same prefix may have it: look for (the prefix, port).  Otherwise the prefix
- *   has no range with this port, and the search goes on below the prefix.
+ * - a prefix of the source: no longer prefix has rules.  If the port is in the record's
+ *   range, this is the rule.  If the range begins above the port, another range of the
+ *   same prefix may contain it: look up (the prefix, port).  Otherwise the prefix has no
+ *   range with this port, and the search continues below the prefix.
  *
- * - of another prefix: a prefix of the source that stands before it in the order has
- *   it inside, too, so it is no longer than what the two addresses have in common.
- *   Look for the source cut to this length.
+ * - another prefix: a prefix of the source before it in the order contains it, too, so
+ *   that prefix is no longer than the common part of both addresses.  Look up the source
+ *   cut to this length.
  *
- * The length gets smaller at least every other time.
+ * The length decreases at least with every other lookup.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -36,14 +35,14 @@ char _license[] SEC("license") = "GPL";
 BPF_KVT_STORE(rules);			/* for reading */
 BPF_KVT_STORE(counts);			/* for reading and writing */
 
-const volatile __u8 no_rule = FW_PASS;	/* what is done with a packet without a rule */
+const volatile __u8 no_rule = FW_PASS;	/* action for a packet without a rule */
 const volatile bool counting = true;
 
-/* If not counting: why the last packet was decided without a rule, FW_* or 0. */
+/* When not counting: why the last packet was decided without a rule, FW_* or 0. */
 __u8 reason;
 
 #define STEPS		(2 * 128 + 2)
-/* How often it is tried to decide by rules that do not change meanwhile. */
+/* Attempts to decide by rules that do not change meanwhile. */
 #define TRIES		8
 
 #define IPV6_HEADERS	8	/* extension headers in a row */
@@ -54,11 +53,11 @@ __u8 reason;
 #define IP_OFFSET	0x1fff
 #define IP6_OFFSET	0xfff8
 
-/* Where a packet comes from and what it is for. */
+/* A packet's source and destination. */
 struct packet {
-	__u64 hi, lo;		/* the source; of IPv4 the upper half of hi */
-	__u16 port;		/* or what takes its place */
-	__u8 version;		/* of IP, 0: something else */
+	__u64 hi, lo;		/* the source; for IPv4 the upper half of hi */
+	__u16 port;		/* or the field used instead */
+	__u8 version;		/* of IP, 0: another protocol */
 	__u8 protocol;		/* FW_* */
 };
 
@@ -77,13 +76,13 @@ struct verdict {
 struct search {
 	struct {
 		struct bpf_kvt_req req;
-		union fw_key key;	/* that to look for, and then the one found */
+		union fw_key key;	/* key to look up, then the key found */
 	} ask;
 	struct packet packet;
 	enum found found;
 	__u8 action;
 	__u8 len;
-	__u8 below;		/* look for what is less than all of this prefix */
+	__u8 below;		/* look for keys below all of this prefix */
 };
 
 static __always_inline __u64 high_bits(__u32 n)
@@ -102,7 +101,7 @@ static __always_inline __u64 cut_lo(__u64 lo, __u32 n)
 	return n >= 128 ? lo : n <= 64 ? 0 : lo & high_bits(n - 64);
 }
 
-/* How many bits two words have in common, from the highest on. */
+/* The number of leading bits that two words have in common. */
 static __always_inline __u32 common_bits(__u64 a, __u64 b)
 {
 	__u64 differ = a ^ b;
@@ -156,7 +155,7 @@ static __always_inline void write_key(struct search *s)
 	s->ask.req.key_len = sizeof(key->v6);
 }
 
-/* The prefix of the key found: how long it is, and how much of it the source has. */
+/* The prefix of the key found: its length, and how much of it matches the source. */
 static __always_inline void read_key(const struct search *s, __u32 *len, __u32 *common,
 				     __u16 *first)
 {
@@ -178,7 +177,7 @@ static __always_inline void read_key(const struct search *s, __u32 *len, __u32 *
 		*common += common_bits(p->lo, bpf_be64_to_cpu(key->v6.net[1]));
 }
 
-/* One lookup.  Returns 1 at the end of the search. */
+/* One lookup.  Returns 1 when the search is over. */
 static long step(__u32 index, struct search *s)
 {
 	__u8 table = FW_TABLE(s->packet.version, s->packet.protocol);
@@ -195,7 +194,7 @@ static long step(__u32 index, struct search *s)
 		s->found = FOUND_NOTHING;
 		return 1;
 	}
-	/* Not a rule: not decided, rather than decided wrongly. */
+	/* Not a rule: leave the packet undecided rather than decide wrongly. */
 	if (ret != sizeof(rule) || s->ask.req.key_len != size)
 		return 1;
 	read_key(s, &len, &common, &first);
@@ -223,14 +222,14 @@ static __always_inline __u64 rules_version(void)
 	int ret;
 
 	ret = bpf_kvt_exists(&rules, &ask, sizeof(ask));
-	/* Without a rule that was ever made there is none.  Errors are all different. */
+	/* Without any rules there is no version.  Return a new value for every error. */
 	return !ret ? ask.req.version : ret == -ENOENT ? 0 : bpf_ktime_get_ns();
 }
 
 /*
- * Rules change one record at a time, and the version after each.  While it stays the
- * same at most one record has changed, and the search came by it before or after
- * this: the packet is decided by the rules as they were at one moment.
+ * Rules change one record at a time, followed by the version.  If the version is the same
+ * before and after the search, at most one record has changed meanwhile, and the search has
+ * seen it before or after the change: the packet is decided by the rules of one moment.
  */
 static long try_search(__u32 index, struct search *s)
 {
@@ -247,8 +246,8 @@ static long try_search(__u32 index, struct search *s)
 }
 
 /*
- * This and read_packet() are not static: the kernel then verifies them once, and not
- * for every way that a packet may come to them.
+ * This and read_packet() are not static, so that the kernel verifies them once and not for
+ * every path on which a packet can reach them.
  */
 __noinline int decide(const struct packet *packet, struct verdict *verdict)
 {
@@ -264,7 +263,7 @@ __noinline int decide(const struct packet *packet, struct verdict *verdict)
 	return 0;
 }
 
-/* What is counted, by which key. */
+/* The counters to increment, and their key. */
 struct counted {
 	struct bpf_kvt_req req;
 	union fw_counter key;
@@ -274,7 +273,7 @@ static __always_inline void add(struct counted *c, __u16 col, __u64 n)
 {
 	c->req.col = col;
 	c->req.arg = n;
-	/* What cannot be counted is an error, which the store counts. */
+	/* The store counts failures. */
 	bpf_kvt_add(&counts, c, sizeof(*c));
 }
 
@@ -311,8 +310,8 @@ static __always_inline void count_rule(__u8 version, const union fw_key *key, __
 }
 
 /*
- * @left: bytes that IP says are left.  The frame may be longer, but nobody reads what is
- * behind: it must not decide.
+ * @left: remaining bytes according to IP.  The frame may be longer, but the receiver ignores
+ * the rest, so it must not affect the decision.
  */
 static __always_inline int read_protocol(struct packet *p, __u8 protocol, void *at, void *end,
 					 __u32 left)
@@ -343,8 +342,8 @@ static __always_inline int read_protocol(struct packet *p, __u8 protocol, void *
 }
 
 /*
- * A later fragment has no port: it is decided about by its protocol's number, by which it is put
- * together with the others.
+ * A later fragment has no port: decide by its protocol's number, which also identifies the other
+ * fragments of the packet.
  */
 static __always_inline int read_ip4(struct packet *p, struct iphdr *ip, void *end)
 {
@@ -380,11 +379,11 @@ static __always_inline int read_ip6(struct packet *p, struct ipv6hdr *ip, void *
 	p->version = 6;
 	p->hi = bpf_be64_to_cpu(source[0]);
 	p->lo = bpf_be64_to_cpu(source[1]);
-	/* Who receives it may take it for a packet of IPv4, whose rules do not see it. */
+	/* A receiver may treat it as IPv4, but rules for IPv4 would not match it. */
 	if (!p->hi && p->lo >> 32 == 0xffff)
 		return -1;
 	next = ip->nexthdr;
-	/* What is behind the last one is looked at, too. */
+	/* Also parse the header after the last extension header. */
 	for (i = 0; i <= IPV6_HEADERS; i++) {
 		switch (next) {
 		case IPPROTO_HOPOPTS:
@@ -405,7 +404,7 @@ static __always_inline int read_ip6(struct packet *p, struct ipv6hdr *ip, void *
 		left -= size;
 		if (next == IPPROTO_FRAGMENT &&
 		    *(__be16 *)(at + 2) & bpf_htons(IP6_OFFSET)) {
-			/* The protocol is what the first one says; this one may say anything. */
+			/* The protocol is in the first fragment; this field may have any value. */
 			p->protocol = FW_IP;
 			p->port = IPPROTO_FRAGMENT;
 			return 0;
@@ -447,7 +446,7 @@ __noinline int read_packet(struct xdp_md *ctx, struct packet *p)
 		proto = vlan->proto;
 		at = vlan + 1;
 	}
-	/* The kernel takes off more: what is behind them cannot be left to it. */
+	/* The kernel removes more tags: it must not see what follows them. */
 	if (is_vlan(proto))
 		return -1;
 	if (proto == bpf_htons(ETH_P_IP))

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-/* firewall - an XDP firewall whose rules are records of a kvtree store */
+/* firewall - an XDP firewall with rules that are records of a kvtree store */
 #include "tool.h"
 
 static const struct command commands[] = {
 	{ "add", "add rules", cmd_add },
 	{ "del", "remove rules", cmd_del },
-	{ "change", "change a rule's action or ports, all at once", cmd_change },
+	{ "change", "change a rule's action or ports, atomically", cmd_change },
 	{ "list", "show the rules, in the order of their keys", cmd_list },
-	{ "stats", "show what each rule and the program have counted", cmd_stats },
-	{ "load", "let the program decide about the packets of an interface", cmd_load },
-	{ "unload", "take it away from there", cmd_unload },
+	{ "stats", "show the counters of each rule and of the program", cmd_stats },
+	{ "load", "filter the packets of an interface", cmd_load },
+	{ "unload", "stop filtering", cmd_unload },
 	{ "check", "ask the program about packets that are not sent", cmd_check },
 };
 

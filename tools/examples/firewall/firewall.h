@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What stands in the stores, for the BPF program and for the tool.
+ * The content of the stores, for the BPF program and for the tool.
  *
- * A rule is one record: "of packets that come from this prefix, those to ports
- * first..last pass, or are dropped".  Its key is
+ * A rule is one record: "pass, or drop, packets from this prefix to ports first..last".
+ * Its key is
  *
  *	table   network   length of the prefix   first port
  *	1 byte  4 or 16   1                      2
  *
- * all in network byte order, bits of the network beyond the prefix 0.  So rules are
- * in order by table (version of IP and protocol), then by network, then from the
- * shorter to the longer prefix, then by port.  A key of IPv4 has 8 bytes: the index
- * compares it as one machine word.
+ * all in network byte order, with 0 for bits of the network beyond the prefix.  So rules are
+ * sorted by table (version of IP and protocol), then by network, then from shorter to longer
+ * prefixes, then by port.  A key for IPv4 has 8 bytes, which the index compares as one machine
+ * word.
  *
- * Ranges of one prefix do not overlap.  The last port of a range, and what is to be
- * done, are its value: to change these is one put, which is atomic.
+ * Ranges of one prefix do not overlap.  The value is the range's last port and the action:
+ * changing these is one put, which is atomic.
  *
- * The key FW_VERSION is put again after each change of one rule.  The version that
- * the index gave it tells the program whether something changed while it looked.
+ * Each change of a rule is followed by a put of the key FW_VERSION.  The version of this key
+ * tells the program whether rules changed during a search.
  */
 #ifndef FIREWALL_H
 #define FIREWALL_H
@@ -26,7 +26,7 @@
 
 /* Tables: 0x41 is TCP over IPv4. */
 enum {
-	FW_IP	= 0,	/* all other protocols, whose number takes the port's place */
+	FW_IP	= 0,	/* all other protocols; the number takes the port's place */
 	FW_TCP	= 1,
 	FW_UDP	= 2,
 	FW_ICMP	= 3,	/* and ICMPv6; the type takes the port's place */
@@ -70,9 +70,8 @@ struct fw_rule {
 #define FW_VERSION	"version"
 
 /*
- * The other store has counters: column 0 packets, column 1 bytes.  The key is that
- * of the rule, or one of these bytes, and then the CPU in 2 bytes: a CPU does not
- * wait for another one to count.
+ * The other store has counters: packets in column 0, bytes in column 1.  The key is the rule's
+ * key, or one of these bytes, followed by the CPU in 2 bytes, so that CPUs count independently.
  */
 enum {
 	FW_NO_RULE	= 1,	/* no rule matched */

@@ -15,11 +15,11 @@ static const char * const protocols[FW_PROTOCOLS] = {
 };
 
 /**
- * parse_action() - pass or drop
+ * parse_action() - parse "pass" or "drop"
  * @text: the text
  * @action: set
  *
- * Return: NULL, or what is wrong
+ * Return: NULL, or an error message
  */
 const char *parse_action(const char *text, uint8_t *action)
 {
@@ -44,7 +44,7 @@ static const char *parse_protocol(const char *text, uint8_t *protocol)
 	       "the protocol is tcp, udp, icmp, ip (all others) or any";
 }
 
-/* Clear what is beyond the prefix; tell whether there was something. */
+/* Clear bits beyond the prefix; return whether any was set. */
 static bool cut(uint8_t *net, unsigned int len)
 {
 	unsigned int i;
@@ -61,8 +61,9 @@ static bool cut(uint8_t *net, unsigned int len)
 }
 
 /*
- * Some write an address of IPv4 so: packets have it as it is.  A prefix of such is what it says:
- * lists of what must not come by IPv6 have it, and do not mean IPv4.
+ * Convert an IPv4 address written as a mapped IPv6 address: packets have the plain form.  Keep
+ * shorter prefixes of mapped addresses: lists of networks to block for IPv6 have them, and do not
+ * mean IPv4.
  */
 static void unmap(struct rule *rule)
 {
@@ -84,13 +85,13 @@ static const char *parse_prefix(const char *text, struct rule *rule)
 	uint64_t len;
 
 	if (n >= sizeof(address))
-		return "that is no address";
+		return "not an address";
 	memcpy(address, text, n);
 	address[n] = 0;
 	memset(rule->net, 0, sizeof(rule->net));
 	rule->ip = strchr(address, ':') ? 6 : 4;
 	if (inet_pton(rule->ip == 6 ? AF_INET6 : AF_INET, address, rule->net) != 1)
-		return "that is no address: 192.0.2.0/24 or 2001:db8::/32 are";
+		return "not an address such as 192.0.2.0/24 or 2001:db8::/32";
 	len = rule->ip == 6 ? 128 : 32;
 	if (slash && !parse_number(slash + 1, len, &len))
 		return "a prefix has a length of at most 32, or 128 bits for IPv6";
@@ -102,11 +103,11 @@ static const char *parse_prefix(const char *text, struct rule *rule)
 }
 
 /**
- * parse_ports() - FIRST-LAST, one port, or "any"
+ * parse_ports() - parse FIRST-LAST, one port, or "any"
  * @text: the text
- * @rule: its ports are set
+ * @rule: to set its ports
  *
- * Return: NULL, or what is wrong
+ * Return: NULL, or an error message
  */
 const char *parse_ports(const char *text, struct rule *rule)
 {
@@ -128,13 +129,13 @@ const char *parse_ports(const char *text, struct rule *rule)
 }
 
 /**
- * parse_what() - what a rule is about
- * @protocol: its name; "any" is FW_PROTOCOLS, for the caller to make it each
+ * parse_what() - parse a rule's protocol, prefix and ports
+ * @protocol: its name; "any" is FW_PROTOCOLS, which the caller expands
  * @prefix: of addresses
  * @ports: as for parse_ports(); NULL: any
- * @rule: set, but for the action
+ * @rule: set, except for the action
  *
- * Return: NULL, or what is wrong
+ * Return: NULL, or an error message
  */
 const char *parse_what(const char *protocol, const char *prefix, const char *ports,
 		       struct rule *rule)
@@ -147,17 +148,17 @@ const char *parse_what(const char *protocol, const char *prefix, const char *por
 	if (!wrong)
 		wrong = parse_ports(ports ? ports : "any", rule);
 	if (!wrong && rule->protocol == FW_PROTOCOLS && ports && strcmp(ports, "any"))
-		wrong = "ports are those of one protocol: name it";
+		wrong = "ports need a protocol: name it";
 	return wrong;
 }
 
 /**
- * parse_rule() - ACTION PROTOCOL PREFIX [PORTS]
+ * parse_rule() - parse ACTION PROTOCOL PREFIX [PORTS]
  * @nr: number of words
  * @words: the words
  * @rule: set
  *
- * Return: NULL, or what is wrong
+ * Return: NULL, or an error message
  */
 const char *parse_rule(int nr, char **words, struct rule *rule)
 {
@@ -172,12 +173,12 @@ const char *parse_rule(int nr, char **words, struct rule *rule)
 }
 
 /**
- * split_words() - the words of a line; what is behind a # or a ; is none
+ * split_words() - split a line into words, without a comment after # or ;
  * @line: changed
  * @words: set
- * @max: room there
+ * @max: elements at @words
  *
- * Return: the number of words, @max at the most
+ * Return: the number of words, at most @max
  */
 int split_words(char *line, char **words, int max)
 {
@@ -229,11 +230,11 @@ struct fw_rule rule_value(const struct rule *rule)
 }
 
 /**
- * rule_read() - a rule that stands in the store
+ * rule_read() - decode a record of the store
  * @key: its key
- * @key_len: bytes there
+ * @key_len: bytes at @key
  * @val: its value
- * @len: bytes there
+ * @len: bytes at @val
  * @rule: set
  *
  * Return: whether the record is a rule
@@ -278,7 +279,7 @@ static void prefix_text(const struct rule *rule, char *text, size_t size)
 }
 
 /**
- * rule_text() - a rule as parse_rule() reads it
+ * rule_text() - format a rule for parse_rule()
  * @rule: the rule
  * @text: RULE_TEXT bytes
  *
@@ -299,7 +300,7 @@ const char *rule_text(const struct rule *rule, char *text)
 }
 
 /**
- * rule_json() - a rule as an object
+ * rule_json() - format a rule as an object
  * @rule: the rule
  *
  * Return: the object

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What rules there are, and what was counted. */
+/* Show rules and counters. */
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@ static error_t parse_show(int key, char *arg, struct argp_state *state)
 		reset = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s': there are no arguments", arg);
+		argp_error(state, "'%s': takes no arguments", arg);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -32,11 +32,11 @@ static const struct argp_option options[] = {
 	{ 0 }
 };
 
-/* Counters stand in the order of the rules: both are read once, side by side. */
+/* Counters are in the order of the rules: read both once, side by side. */
 struct counts {
 	struct kvtree *kv;
 	struct kvtree_cursor *cursor;
-	int err;		/* of the cursor: at the end -ENOENT */
+	int err;		/* of the cursor; -ENOENT at the end */
 	uint64_t packets;
 	uint64_t bytes;
 };
@@ -76,7 +76,7 @@ static void counts_add(struct counts *counts)
 	}
 }
 
-/* Sum up what all CPUs have counted under a name, whose turn is after that before. */
+/* Sum up the counters of all CPUs for a name, in ascending order of names. */
 static void counts_sum(struct counts *counts, const void *name, size_t name_len)
 {
 	const void *key;
@@ -196,11 +196,11 @@ static void show_uncounted(const struct counts *counts)
 		json_put(obj, "times", json_integer((json_int_t)n));
 		json_print(obj);
 	} else if (n) {
-		printf("%12" PRIu64 " %14s  times something could not be counted\n", n, "");
+		printf("%12" PRIu64 " %14s  counting errors\n", n, "");
 	}
 }
 
-/* What comes meanwhile begins a counter anew. */
+/* Packets counted meanwhile start a new counter. */
 static void counts_reset(const struct counts *counts)
 {
 	const void *key;
@@ -222,16 +222,16 @@ int cmd_stats(int argc, char **argv)
 {
 	static const struct argp_option more[] = {
 		{ .name = "json", .key = 'j', .doc = "Print JSON, an object per line" },
-		{ .name = "reset", .key = 'r', .doc = "Begin again from 0 afterwards" },
+		{ .name = "reset", .key = 'r', .doc = "Reset the counters to 0 afterwards" },
 		{ 0 }
 	};
 	const struct argp argp = {
 		.options = more,
 		.parser = parse_show,
-		.doc = "Show packets and bytes that each rule was applied to.\n"
-		       "\vno_rule: no rule matched. malformed: cut off within the headers, no\n"
-		       "whole header, or more of them than are looked through; dropped. undecided: the\n"
-		       "rules could not be read, or changed too often meanwhile; dropped.",
+		.doc = "Show the packets and bytes that matched each rule.\n"
+		       "\vno_rule: no rule matched. malformed: dropped, because the headers are\n"
+		       "incomplete, or there are too many. undecided: dropped, because the rules\n"
+		       "could not be read, or changed too often meanwhile.",
 	};
 	struct counts counts;
 	int status;

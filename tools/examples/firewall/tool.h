@@ -14,7 +14,7 @@ struct rule {
 	uint8_t protocol;	/* FW_* */
 	uint8_t action;
 	uint8_t len;
-	uint8_t net[16];	/* of IPv4 the first 4 bytes */
+	uint8_t net[16];	/* for IPv4 the first 4 bytes */
 	uint16_t first;
 	uint16_t last;
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Posts a record for each read and write of a file.
+ * Post a record for each read and write of a file.
  *
- * Tracing programs may run anywhere and cannot change a store themselves: they post,
- * and a worker makes the change.  Looking up is allowed, which saves posting a name
- * that is there.
+ * Tracing programs may run anywhere and cannot change a store themselves: they post
+ * changes, which a worker makes.  Lookups are allowed, and avoid posting a name that is
+ * already stored.
  */
 #include <linux/bpf.h>
 #include <stdbool.h>
@@ -19,9 +19,9 @@
 char _license[] SEC("license") = "GPL";
 
 BPF_KVT_STORE(store);			/* for reading and writing */
-const volatile __u64 clock_offset;	/* from the CPU's clock to that of the day */
+const volatile __u64 clock_offset;	/* from the CPU's clock to the time of day */
 const volatile __u32 only_pid;		/* 0: all */
-const volatile __u32 not_pid;		/* who records */
+const volatile __u32 not_pid;		/* the recorder itself */
 const volatile bool all_kinds;		/* not only regular files */
 
 struct lat_counts counts;
@@ -31,7 +31,7 @@ struct lat_counts counts;
 #define IFMT		0170000
 #define IFREG		0100000
 
-/* As much of the kernel's structures as is used; where it is, is found on loading. */
+/* The fields of kernel structures used here; their offsets are found at load time. */
 struct super_block {
 	__u32 s_dev;
 } __attribute__((preserve_access_index));
@@ -59,7 +59,7 @@ struct file {
 	struct path f_path;
 } __attribute__((preserve_access_index));
 
-/* Calls that have begun.  A call may make another one, about another file. */
+/* Calls in progress.  A call may make another one, for another file. */
 struct begun {
 	__u64 thread;
 	__u64 file;
@@ -107,7 +107,7 @@ static __always_inline void post_name(struct file *file, const struct lat_file *
 	if (len < 1 || len > LAT_NAME)
 		return;
 	ask.req.flags = BPF_KVT_CREATE;
-	/* If it is dropped, the next call posts it. */
+	/* If it is dropped, the next call posts it again. */
 	bpf_kvt_post(&store, &ask, sizeof(ask), name, len - 1);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What stands in the store, for the BPF program and for the tool.
+ * The content of the store, for the BPF program and for the tool.
  *
- * A file's records stand together: first its name, whose key is device and inode, and
- * then its calls, whose keys begin with these and go on with the time, so that they are
- * in the order of time, and one stretch of it is one range of keys.
+ * A file's records follow each other: first its name, with the key (device, inode), and
+ * then its calls, with keys that begin with the same bytes and continue with the time.  So
+ * they are sorted by time, and an interval of time is one range of keys.
  */
 #ifndef LATENCY_H
 #define LATENCY_H
@@ -36,14 +36,14 @@ struct lat_call {
 	char  comm[16];
 };
 
-/* The value of a name: the last part of the path, without a zero byte. */
+/* The value of a file's name: the last part of the path, without a zero byte. */
 #define LAT_NAME	64
 
-/* What became of the calls that were seen. */
+/* The outcome of the calls seen. */
 struct lat_counts {
 	__u64 posted;
-	__u64 dropped;		/* the queue was full */
-	__u64 missed;		/* too many calls at once, or not posted for another reason */
+	__u64 dropped;		/* not posted, because the queue was full */
+	__u64 missed;		/* too many calls at once, or another error */
 };
 
 #endif /* LATENCY_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Recording: the programs are attached as long as this runs. */
+/* Recording: the programs are attached while this runs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -46,7 +46,7 @@ static error_t parse_record(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--limit '%s': not a number above 0", arg);
 		return 0;
 	case ARGP_KEY_ARG:
-		/* The rest is the command's. */
+		/* The rest is the command. */
 		record->command = state->argv + state->next - 1;
 		state->next = state->argc;
 		return 0;
@@ -68,8 +68,8 @@ static uint64_t now(clockid_t clock)
 }
 
 /*
- * From the CPU's clock to that of the day.  Who is interrupted between two looks at them
- * would be off by as long as that takes: the closest of a few tries is taken.
+ * The offset from the CPU's clock to the time of day.  An interruption between reading the two
+ * clocks adds to the offset: take the smallest difference of a few tries.
  */
 static uint64_t clock_offset(void)
 {
@@ -105,7 +105,7 @@ static struct latency *load(const struct record *record, struct kvtree *kv)
 	return skel;
 }
 
-/* Run the command; its exit status. */
+/* Run the command, and return its exit status. */
 static int run(char **command)
 {
 	int status;
@@ -139,15 +139,15 @@ static void wait_for_signal(uint64_t seconds)
 	sigtimedwait(&set, NULL, seconds ? &ts : NULL);
 }
 
-/* Posts whose turn has come, in this way or that. */
+/* Posts that the worker has finished, successfully or not. */
 static uint64_t made(struct kvtree *kv)
 {
 	return store_counter(kv, KVTREE_STAT_PUT) + store_counter(kv, KVTREE_STAT_BPF_POST_FAIL);
 }
 
 /*
- * Wait until the worker has made everything that was posted.  If somebody else writes to
- * the store this may end early, and what is reported be too little by what is left.
+ * Wait until the worker has made all posted changes.  If another program writes to the store,
+ * this may end early, and the report may miss some calls.
  */
 static void wait_for_worker(struct kvtree *kv, uint64_t made_before, uint64_t posted_before)
 {
@@ -189,10 +189,10 @@ int cmd_record(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ .name = "pid", .key = 'p', .arg = "PID", .doc = "Only this process" },
 		{ .name = "all", .key = 'a',
-		  .doc = "Sockets, pipes, devices and all else, too, not only regular files" },
-		{ .name = "seconds", .key = 's', .arg = "N", .doc = "End after N seconds" },
+		  .doc = "Also sockets, pipes, devices and other files, not only regular files" },
+		{ .name = "seconds", .key = 's', .arg = "N", .doc = "Stop after N seconds" },
 		{ .name = "limit", .key = 'l', .arg = "MIB",
-		  .doc = "Memory that the store may take, if it is made now (64 MiB)" },
+		  .doc = "Memory limit of the store, if it is created now (64 MiB)" },
 		{ .name = "json", .key = 'j', .doc = "Print JSON" },
 		{ 0 }
 	};

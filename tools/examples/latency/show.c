@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What was recorded, in several ways. */
+/* Show records in several ways. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static json_t *json_file(uint32_t dev, uint64_t ino, const char *name)
 
 	file_id(dev, ino, id, sizeof(id));
 	json_put(obj, "file", json_string(id));
-	/* Names may have any bytes. */
+	/* Names may contain any bytes. */
 	json_put(obj, "name", text ? text : json_null());
 	return obj;
 }
@@ -39,7 +39,7 @@ static void json_number(json_t *obj, const char *name, uint64_t n)
 	json_put(obj, name, json_integer((json_int_t)n));
 }
 
-/* All calls of a file. */
+/* Sums for all calls of a file. */
 struct sum {
 	uint32_t dev;
 	uint64_t ino;
@@ -56,7 +56,7 @@ struct sums {
 	size_t room;
 };
 
-/* A file's calls come one after the other. */
+/* The calls of a file are adjacent. */
 static void sum_up(const struct seen *seen, void *arg)
 {
 	unsigned int op = seen->call.op == LAT_WRITE;
@@ -117,9 +117,9 @@ int cmd_files(int argc, char **argv)
 		.options = walk_options,
 		.parser = parse_walk,
 		.args_doc = "[FILE]",
-		.doc = "Show what was recorded of each file; the one that took most time first.\n"
+		.doc = "Show a summary of each file; first the one that took most time.\n"
 		       "\vA file is shown as MAJOR:MINOR:INODE and the last part of its path when\n"
-		       "it was first recorded. FILE is a path, or such numbers.",
+		       "it was first recorded. FILE is a path or such numbers.",
 	};
 	struct sums sums = { 0 };
 	struct walk which = { 0 };
@@ -151,7 +151,7 @@ static void show_call(const struct seen *seen, bool json)
 		 seen->time % 1000000000);
 	if (json) {
 		obj = json_file(seen->dev, seen->ino, seen->name);
-		/* As text: a double, which some readers make of it, has too few digits. */
+		/* As a string: readers may convert numbers to doubles and lose digits. */
 		json_put(obj, "time", json_string(when));
 		json_put(obj, "call", json_string(op_name(&seen->call)));
 		json_number(obj, "ns", seen->call.ns);
@@ -182,7 +182,7 @@ int cmd_calls(int argc, char **argv)
 		.options = walk_options,
 		.parser = parse_walk,
 		.args_doc = "[FILE]",
-		.doc = "Show each call: when it ended, how long it took, its result, who made it.",
+		.doc = "Show each call: when it ended, how long it took, its result, process.",
 	};
 	struct walk which = { 0 };
 
@@ -191,7 +191,7 @@ int cmd_calls(int argc, char **argv)
 	return STATUS_OK;
 }
 
-/* The slowest calls, in order. */
+/* The slowest calls, sorted. */
 struct slowest {
 	size_t nr;
 	size_t room;
@@ -244,7 +244,7 @@ int cmd_slowest(int argc, char **argv)
 		.options = options,
 		.parser = parse_slowest,
 		.args_doc = "[FILE]",
-		.doc = "Show the calls that took longest.",
+		.doc = "Show the slowest calls.",
 		.children = children,
 	};
 	struct walk which = { .limit = 10 };
@@ -263,7 +263,7 @@ int cmd_slowest(int argc, char **argv)
 	return STATUS_OK;
 }
 
-/* By powers of two: calls of less than 2 ns are in the first. */
+/* Buckets by powers of two; the first has calls of less than 2 ns. */
 static void count_bucket(const struct seen *seen, void *arg)
 {
 	uint64_t *buckets = arg;
@@ -296,7 +296,7 @@ int cmd_histogram(int argc, char **argv)
 		.options = walk_options,
 		.parser = parse_walk,
 		.args_doc = "[FILE]",
-		.doc = "Show how many calls took how long.",
+		.doc = "Show a histogram of the durations of calls.",
 	};
 	uint64_t buckets[64] = { 0 }, most = 1;
 	unsigned int i, first = 64, last = 0;
@@ -321,7 +321,7 @@ int cmd_histogram(int argc, char **argv)
 int cmd_clear(int argc, char **argv)
 {
 	const struct argp argp = {
-		.doc = "Forget everything that was recorded: the store is destroyed.",
+		.doc = "Delete all records by destroying the store.",
 	};
 	struct kvtree *kv;
 	int err;

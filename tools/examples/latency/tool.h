@@ -7,7 +7,7 @@
 
 #define STORE	"latency"
 
-/* A call that was recorded, and its file. */
+/* A recorded call, and its file. */
 struct seen {
 	uint32_t dev;
 	uint64_t ino;
@@ -22,7 +22,7 @@ struct walk {
 	uint64_t since;
 	uint64_t until;		/* not included */
 	bool json;
-	uint64_t limit;		/* what a command makes of it */
+	uint64_t limit;		/* for the command's use */
 };
 
 extern const struct argp_option walk_options[];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Through the store: of one file a range of keys, of all files a range of each, from one
- * to the next by a seek.
+ * Walk through the store: for one file, a range of keys; for all files, a range for each one, with
+ * a seek to the next.
  */
 #include <endian.h>
 #include <errno.h>
@@ -18,13 +18,13 @@
 
 const struct argp_option walk_options[] = {
 	{ .name = "since", .key = 'S', .arg = "TIME",
-	  .doc = "Only calls that ended then or later: seconds ago, or @SECONDS since 1970" },
-	{ .name = "until", .key = 'U', .arg = "TIME", .doc = "Only calls that ended before" },
+	  .doc = "Only calls that ended at TIME or later: seconds ago, or @SECONDS since 1970" },
+	{ .name = "until", .key = 'U', .arg = "TIME", .doc = "Only calls that ended before TIME" },
 	{ .name = "json", .key = 'j', .doc = "Print JSON, an object per line" },
 	{ 0 }
 };
 
-/* Seconds, with up to nine digits behind a point, in nanoseconds. */
+/* Parse seconds with up to nine decimal places, and convert them to nanoseconds. */
 static bool parse_seconds(const char *text, uint64_t *ns)
 {
 	const char *point = strchr(text, '.');
@@ -63,7 +63,7 @@ static bool parse_time(const char *text, uint64_t *ns)
 }
 
 /**
- * parse_walk() - options and argument of a command that goes through the store
+ * parse_walk() - parse options and argument of a command that walks through the store
  * @key: argp's
  * @arg: argp's
  * @state: argp's; its input is a struct walk
@@ -77,12 +77,12 @@ error_t parse_walk(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'S':
 		if (!parse_time(arg, &walk->since))
-			argp_error(state, "--since '%s' is no time such as 60 or @1700000000.5",
+			argp_error(state, "--since '%s' is not a time such as 60 or @1700000000.5",
 				   arg);
 		return 0;
 	case 'U':
 		if (!parse_time(arg, &walk->until))
-			argp_error(state, "--until '%s' is no time such as 60 or @1700000000.5",
+			argp_error(state, "--until '%s' is not a time such as 60 or @1700000000.5",
 				   arg);
 		return 0;
 	case 'j':
@@ -101,7 +101,7 @@ error_t parse_walk(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* A path, or DEVICE:INODE as files shows it, for a file that is gone. */
+/* Find a file by its path, or by DEVICE:INODE as printed by "files" if it is gone. */
 static struct lat_file find_file(const char *text)
 {
 	unsigned int major, minor;
@@ -131,7 +131,7 @@ static int seek(struct place *p, const struct lat_file *file, uint64_t time)
 	return kvtree_cursor_seek(p->cursor, &key, sizeof(key));
 }
 
-/* A file begins: its calls, from the time on. */
+/* Start with a file: read its calls, from the given time on. */
 static int begin_file(struct place *p, const void *key, size_t len)
 {
 	const void *name = "";
@@ -175,8 +175,8 @@ static int step(struct place *p, void (*one)(const struct seen *seen, void *arg)
 }
 
 /**
- * walk() - for each call of a file, or of all
- * @walk: which
+ * walk() - call a function for each call of a file, or of all files
+ * @walk: the file and the interval
  * @one: called for each
  * @arg: passed to it
  *
@@ -210,7 +210,7 @@ void walk(const struct walk *walk, void (*one)(const struct seen *seen, void *ar
 }
 
 /**
- * walk_warn() - say how much is missing of what there was to record
+ * walk_warn() - print how many calls are missing
  */
 void walk_warn(void)
 {
@@ -220,6 +220,6 @@ void walk_warn(void)
 
 	kvtree_close(kv);
 	if (dropped || failed)
-		warn("since the store was made %" PRIu64 " were dropped, %" PRIu64 " not stored",
+		warn("since the store was created %" PRIu64 " were dropped, %" PRIu64 " not stored",
 		     dropped, failed);
 }

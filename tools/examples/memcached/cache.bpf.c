@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A cache for memcached.  Gets by UDP are answered on the way in; what memcached
- * answers is stored on the way out; what changes a key is noticed on both.
+ * A cache for memcached.  The program at ingress answers gets by UDP; the one at egress stores
+ * memcached's answers; both notice changes of keys.
  *
  * README.rst argues why no answer is older than a change that was acknowledged.
  */
@@ -23,12 +23,12 @@
 char _license[] SEC("license") = "GPL";
 
 BPF_KVT_STORE(store);			/* to read and to write */
-const volatile __be32 addresses[ADDRESSES_MAX];	/* that memcached is reached by */
+const volatile __be32 addresses[ADDRESSES_MAX];	/* of memcached */
 const volatile __u32 nr_addresses;
 const volatile __be16 port;
-const volatile __u32 user;		/* whose socket memcached answers with */
+const volatile __u32 user;		/* owner of memcached's sockets */
 const volatile __u64 lifetime_ns;
-const volatile __u64 ns_per_kib;	/* of answers to an address that may be anybody's */
+const volatile __u64 ns_per_kib;	/* of answers to an address that is not proved */
 const volatile __u64 client_ns_per_kib;	/* ... to one that a client has proved */
 
 __u64 bucket_seq[BUCKETS];		/* count changes */
@@ -37,18 +37,18 @@ __u64 no_fill_until;
 __u64 counters[COUNTERS];
 
 /*
- * What a loop adds up begins with this: not knowing that it is 0, the verifier does not
- * go through every turn with another number.
+ * Loop sums start with this variable: because the verifier does not know that it is 0, it does
+ * not verify every iteration with another number.
  */
 __u32 nothing;
 
-/* Of every answer of memcached: request id, sequence number, datagrams, reserved. */
+/* The header of every answer of memcached: request id, sequence number, datagrams, reserved. */
 struct frame {
 	__be16 id, seq, total, reserved;
 };
 
 struct headers {
-	__u16 pad;			/* so that the others are where words are */
+	__u16 pad;			/* aligns the other fields */
 	struct ethhdr eth;
 	struct iphdr ip;
 	struct udphdr udp;
@@ -57,7 +57,7 @@ struct headers {
 
 #define HEADERS		(sizeof(struct headers) - offsetof(struct headers, eth))
 
-/* What a program has read, too large for its stack: the text of a packet in entry.payload. */
+/* Data read by a program, too large for its stack: the text of a packet in entry.payload. */
 struct scratch {
 	struct bpf_kvt_req req;
 	__u8 key[KEY_ROOM];		/* follows the request */
@@ -69,7 +69,7 @@ struct scratch {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);		/* in, and out, which may interrupt it */
+	__uint(max_entries, 2);		/* ingress, and egress, which may interrupt it */
 	__type(key, __u32);
 	__type(value, struct scratch);
 } scratches SEC(".maps");
@@ -89,8 +89,8 @@ struct {
 } conns SEC(".maps");
 
 /*
- * Connections that the server has agreed to and the client has asked nothing by.  Anybody
- * can make more of them than there is room for: the oldest go.
+ * Connections that the server has accepted and the client has not used yet.  Anybody can create
+ * more than fit: the oldest are dropped.
  */
 struct opening {
 	__u32 next_in, next_out;
@@ -103,7 +103,7 @@ struct {
 	__type(value, struct opening);
 } opening SEC(".maps");
 
-/* When all the answers sent to an address would be paid for, if a client has proved it. */
+/* When all answers sent to an address are paid for, if a client has proved the address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, SOURCES_MAX);
@@ -111,7 +111,7 @@ struct {
 	__type(value, __u64);
 } proved SEC(".maps");
 
-/* The same of others. */
+/* The same for other addresses. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, SOURCES_MAX);
@@ -124,7 +124,7 @@ static __always_inline void count(enum counter c)
 	__sync_fetch_and_add(&counters[c], 1);
 }
 
-/* Is it an address that memcached is reached by? */
+/* Is it an address of memcached? */
 static __always_inline int served(__be32 addr)
 {
 	__u32 i;
@@ -135,7 +135,7 @@ static __always_inline int served(__be32 addr)
 	return 0;
 }
 
-/* Nothing that was stored or asked for before is used any more. */
+/* Invalidate everything that was stored or requested before. */
 static __always_inline void flush(void)
 {
 	__sync_fetch_and_add(&global_seq, 1);
@@ -183,14 +183,14 @@ static __always_inline __u32 bucket_of(__u32 h)
 	return (h ^ h >> 16) % BUCKETS;
 }
 
-/* The compiler must not know what the verifier does not see. */
+/* Hide from the compiler what the verifier cannot see. */
 static __always_inline __u8 at(const __u8 *text, __u32 i)
 {
 	barrier_var(i);
 	return text[i & (PAYLOAD_ROOM - 1)];
 }
 
-/* Copy the word at @i to @key: its length, or 0 if it is none or too long. */
+/* Copy the word at @i to @key: its length, or 0 if there is none or it is too long. */
 static __always_inline __u32 copy_word(const __u8 *text, __u32 i, __u32 len, __u8 *key)
 {
 	__u32 n = 0;
@@ -208,14 +208,14 @@ static __always_inline __u32 copy_word(const __u8 *text, __u32 i, __u32 len, __u
 	return i + n < len ? n : 0;
 }
 
-/* A number at @i: where it ends, or 0 if there is none. */
+/* Parse a number at @i: where it ends, or 0 if there is none. */
 static __always_inline __u32 read_number(const __u8 *text, __u32 i, __u32 len, __u32 *number)
 {
 	__u32 n = nothing, end = 0;
 	__u8 c;
 	int k;
 
-	/* Flags may have all of 32 bits; what does not fit is not used. */
+	/* Flags may use all 32 bits; overflowing values are not used. */
 	bpf_for(k, 0, 11) {
 		c = i + k < len ? at(text, i + k) : ' ';
 		if (c < '0' || c > '9') {
@@ -228,7 +228,7 @@ static __always_inline __u32 read_number(const __u8 *text, __u32 i, __u32 len, _
 	return end;
 }
 
-/* Does the text end with a line break, and is it the only one? */
+/* Does the text end with a line break, and contain no other? */
 static __always_inline int one_line(const __u8 *text, __u32 len)
 {
 	int i;
@@ -257,8 +257,8 @@ static __always_inline int begins(const __u8 *text, const char *word, __u32 len)
 #define BEGINS(text, word)	begins(text, word, sizeof(word) - 1)
 
 /*
- * Is the text the whole answer to the get of one key, "VALUE key flags bytes\r\n",
- * data, "\r\nEND\r\n"?  The length of the key, which is copied, or 0.
+ * Is the text the complete answer to a get of one key, "VALUE key flags bytes\r\n", data,
+ * "\r\nEND\r\n"?  Copies the key, and returns its length, or 0.
  */
 static __always_inline __u32 read_answer(const __u8 *text, __u32 len, __u8 *key)
 {
@@ -289,8 +289,8 @@ static __always_inline __u32 read_answer(const __u8 *text, __u32 len, __u8 *key)
 enum request { OTHER, READ, CHANGE_KEY };
 
 /*
- * What a segment asks for.  A whole request that has an answer: of other ones it
- * cannot be known when they were executed.
+ * Parse the request of a segment, if it is one complete request that has an answer: for other
+ * requests it is not known when they were executed.
  */
 static __always_inline enum request read_request(const __u8 *text, __u32 len, __u32 all,
 						 __u8 *key, __u32 *bucket)
@@ -345,7 +345,7 @@ static __always_inline enum request read_request(const __u8 *text, __u32 len, __
 			return OTHER;
 		return i + 2 + bytes + 2 == all ? CHANGE_KEY : OTHER;
 	}
-	/* ... noreply: its last letter is one that no number has. */
+	/* The same for noreply: no number ends with its last letter. */
 	if (all != len || !one_line(text, len) || at(text, len - 3) == 'y')
 		return OTHER;
 	return CHANGE_KEY;
@@ -365,7 +365,7 @@ static __always_inline int same_conn(const struct conn *conn, const struct conn_
 	       conn->id.port == id->port;
 }
 
-/* Note a request.  What it changes: a bucket, or BUCKETS. */
+/* Record a request.  Returns the bucket that it changes, or BUCKETS. */
 static __always_inline __u32 note_request(struct conn *conn, const struct segment *s,
 					  enum request what, __u32 bucket)
 {
@@ -374,8 +374,8 @@ static __always_inline __u32 note_request(struct conn *conn, const struct segmen
 	if (conn->loose || (again && !conn->waiting))
 		return BUCKETS;
 	/*
-	 * The same once more, unless it is not: then one of the two was damaged, and
-	 * only TCP knows which.
+	 * A repeated segment should be identical.  Otherwise one of the two was damaged, and only
+	 * TCP knows which.
 	 */
 	if (what == OTHER || s->seq != (again ? conn->seq : conn->next_in) ||
 	    (again ? bucket != conn->bucket : conn->waiting)) {
@@ -408,14 +408,14 @@ static __always_inline void request_in(struct conn *conn, const struct segment *
 	change(bucket);
 }
 
-/* What a segment from memcached means for what is stored. */
+/* The effect of a segment from memcached on stored answers. */
 enum meaning {
-	NOTHING_NEW,		/* it went out before */
-	ANSWER,			/* to the request that waits: its bucket may have changed */
+	NOTHING_NEW,		/* sent before */
+	ANSWER,			/* to the pending request: its bucket may have changed */
 	ANYTHING,
 };
 
-/* Note an answer, which may be a whole line, or all that a get finds. */
+/* Record an answer, which may be a whole line, or the complete answer to a get. */
 static __always_inline enum meaning note_answer(struct conn *conn, const struct segment *s,
 						int line, int values, __u32 *bucket)
 {
@@ -464,8 +464,8 @@ static __always_inline void answer_out(struct conn *conn, const struct segment *
 }
 
 /*
- * The connection of a segment that came.  It is known from its first request on, which
- * confirms what the server has answered to its SYN: no one else has seen that.
+ * Find the connection of a received segment.  It is known from its first request on, which
+ * acknowledges the server's answer to its SYN: only the client has seen that.
  */
 static __always_inline struct conn *conn_in(const struct segment *s)
 {
@@ -478,11 +478,11 @@ static __always_inline struct conn *conn_in(const struct segment *s)
 	if (conn)
 		return conn;
 	o = bpf_map_lookup_elem(&opening, &s->id);
-	/* The server says what comes of a reset: until then it may be anybody's. */
+	/* The server answers a reset if it accepts it: until then anybody may have sent it. */
 	if (!o || s->rst)
 		return NULL;
 	confirms = s->ack && o->next_in == s->seq && o->next_out == s->ack_seq;
-	/* One that has proved its address before has no new credit. */
+	/* An address that was already proved gets no new credit. */
 	if (confirms)
 		bpf_map_update_elem(&proved, &s->id.addr, &paid_for, BPF_NOEXIST);
 	if (!s->len)
@@ -492,15 +492,15 @@ static __always_inline struct conn *conn_in(const struct segment *s)
 	new.when = bpf_ktime_get_ns();
 	if (confirms)
 		bpf_map_update_elem(&conns, &s->id, &new, BPF_NOEXIST);
-	/* A connection whose first request was missed is never an orderly one. */
+	/* A connection with a missed first request is never orderly. */
 	bpf_map_delete_elem(&opening, &s->id);
 	return bpf_map_lookup_elem(&conns, &s->id);
 }
 
 /*
- * A reset ends a connection if it has the sequence number that comes next, as with TCP
- * itself (RFC 5961): anybody can send others in the name of a client.  One that is not
- * orderly is as good as unknown: nothing is lost if it is forgotten for no reason.
+ * A reset ends a connection if it has the next expected sequence number, as in TCP itself (RFC
+ * 5961): anybody can send other resets in the name of a client.  A connection that is not orderly
+ * is treated like an unknown one: nothing is lost if it is forgotten for no reason.
  */
 static __always_inline void reset_in(struct conn *conn, const struct segment *s)
 {
@@ -513,7 +513,7 @@ static __always_inline void reset_in(struct conn *conn, const struct segment *s)
 		bpf_map_delete_elem(&conns, &s->id);
 }
 
-/* The server has agreed to a connection: if there was one before, it has ended. */
+/* The server has accepted a connection: an earlier one has ended. */
 static __always_inline void conn_opening(const struct segment *s)
 {
 	struct opening new = { .next_in = s->ack_seq, .next_out = s->seq + 1 };
@@ -533,8 +533,8 @@ static __always_inline int same_asker(const struct asker *a, const struct asker 
 }
 
 /*
- * Remember that memcached is being asked, for one key or for something else.  False:
- * the packet must not get there.
+ * Record a request to memcached, for one key or for something else.  Returns false if the packet
+ * must not reach memcached.
  */
 static __always_inline int ask(const struct asker *asker, __u32 h, int one_key)
 {
@@ -557,7 +557,7 @@ static __always_inline int ask(const struct asker *asker, __u32 h, int one_key)
 		return 1;
 	old = bpf_map_lookup_elem(&asked, asker);
 	if (!old) {
-		/* No room, or gone just now: who will be answered cannot be known. */
+		/* No room, or just removed: the requester of the answer cannot be known. */
 		no_fill_until = new.when + ANSWER_NS;
 		return 1;
 	}
@@ -572,7 +572,7 @@ static __always_inline int ask(const struct asker *asker, __u32 h, int one_key)
 	return same;
 }
 
-/* memcached has answered.  Whether the answer may be stored, and as of when. */
+/* Record an answer of memcached.  Returns whether it may be stored, and sets its numbers. */
 static __always_inline int answered(const struct asker *asker, __u32 h, struct entry *entry)
 {
 	struct asked *a = bpf_map_lookup_elem(&asked, asker);
@@ -604,7 +604,7 @@ static __always_inline __u16 fold(__u64 sum)
 	return ~sum;
 }
 
-/* Make room for an answer: behind the packet or, as veth has none there, before it. */
+/* Make room for an answer: behind the packet or, for veth, before it. */
 static __always_inline int resize(struct xdp_md *ctx, __u32 have, __u32 want)
 {
 	int more = (int)want - (int)have;
@@ -613,8 +613,8 @@ static __always_inline int resize(struct xdp_md *ctx, __u32 have, __u32 want)
 }
 
 /*
- * Has an address had more answers than it may get?  An answer is longer than its get,
- * and whoever sends one may say that it comes from somewhere else: from a client, too.
+ * Whether an address has had too many answers.  An answer is longer than its get, and the sender
+ * of a get may forge its source address, even one of a client.
  */
 static __always_inline int limited(__be32 addr, __u32 bytes)
 {
@@ -637,7 +637,7 @@ static __always_inline int limited(__be32 addr, __u32 bytes)
 	return 0;
 }
 
-/* Send an entry back to who has asked. */
+/* Send an entry back to the requester. */
 static __always_inline int reply(struct xdp_md *ctx, struct headers *h, const struct entry *entry,
 				 __u32 have)
 {
@@ -676,7 +676,7 @@ static __always_inline int reply(struct xdp_md *ctx, struct headers *h, const st
 	return 0;
 }
 
-/* The key of a packet that gets one, in scratch->key: its length, or 0. */
+/* Parse a packet that gets one key, into scratch->key: the key's length, or 0. */
 static __always_inline __u32 read_get(struct xdp_md *ctx, struct scratch *scratch, __u32 len)
 {
 	__u32 n;
@@ -727,14 +727,14 @@ static __always_inline int udp_in(struct xdp_md *ctx, struct headers *h, struct 
 	return ask(&asker, sum, 1) ? XDP_PASS : XDP_DROP;
 }
 
-/* Store what memcached has answered. */
+/* Store an answer of memcached. */
 static __always_inline void fill(struct scratch *scratch, __u32 n, __u32 len)
 {
 	struct entry *entry = &scratch->entry;
 	__s64 sum = 0;
 	int i;
 
-	/* As the checksum takes it: whole words, zeros behind the end. */
+	/* For the checksum: whole words, with zeros after the end. */
 	bpf_for(i, 0, 4)
 		scratch->entry.payload[(len + i) & (PAYLOAD_ROOM - 1)] = 0;
 	bpf_for(i, 0, (int)PAYLOAD_MAX / 4 + 1) {
@@ -787,13 +787,13 @@ static __always_inline void tcp_in(struct xdp_md *ctx, const struct iphdr *ip,
 	if (bpf_xdp_load_bytes(ctx, sizeof(struct ethhdr) + sizeof(*ip), &tcp, sizeof(tcp)) ||
 	    tcp.dest != port || !segment_read(&s, ip, &tcp, sizeof(struct ethhdr), 0))
 		return;
-	/* The kernel takes no data with it. Whether it is one, the answer says. */
+	/* The kernel accepts no data with a SYN.  The answer shows whether it accepts the SYN. */
 	if (s.syn)
 		return;
 	conn = conn_in(&s);
 	if (!conn)
 		return;
-	/* What data it has is not taken, either. */
+	/* The kernel does not accept data with a reset, either. */
 	if (s.rst) {
 		reset_in(conn, &s);
 		return;
@@ -829,7 +829,7 @@ int cache_in(struct xdp_md *ctx)
 	return udp_in(ctx, &h, scratch, have);
 }
 
-/* Read so many bytes of a packet, if this is what they can be. */
+/* Read this many bytes of a packet, if the length is valid. */
 static __always_inline int load_out(struct __sk_buff *skb, __u32 off, struct scratch *scratch,
 				    __u32 len)
 {
@@ -843,8 +843,8 @@ static __always_inline int load_out(struct __sk_buff *skb, __u32 off, struct scr
 }
 
 /*
- * Any user may bind a socket to the address and port of another that allows it
- * (SO_REUSEADDR), as memcached does by UDP.
+ * Whether memcached sent it.  Any user may bind a socket to the address and port of another one
+ * that allows it (SO_REUSEADDR), as memcached does for UDP.
  */
 static __always_inline int from_memcached(struct __sk_buff *skb)
 {
@@ -864,18 +864,18 @@ static __always_inline void udp_out(struct __sk_buff *skb, const struct iphdr *i
 	struct asker asker;
 	int good;
 
-	/* An answer in several datagrams counts once. */
+	/* Count an answer in several datagrams once. */
 	if (bpf_skb_load_bytes(skb, off, &h, sizeof(h)) || h.udp.source != port || h.frame.seq)
 		return;
 	asker = (struct asker) { ip->daddr, ip->saddr, h.udp.dest, h.frame.id };
 	len = bpf_ntohs(h.udp.len) - sizeof(h);
 	if (!load_out(skb, off + sizeof(h), scratch, len))
 		len = 0;
-	/* What is no answer to a get may acknowledge a change, whoever says so. */
+	/* Other answers may acknowledge a change, whatever socket they come from. */
 	if (!len || !(BEGINS(scratch->entry.payload, "VALUE ") ||
 		      BEGINS(scratch->entry.payload, "END\r\n")))
 		flush();
-	/* Of several keys each has a datagram; the last of them ends the answer. */
+	/* For several keys, there is a datagram for each; the last one ends the answer. */
 	else if (at(scratch->entry.payload, len - 4) != 'N' ||
 		 at(scratch->entry.payload, len - 3) != 'D')
 		return;
@@ -905,7 +905,7 @@ static __always_inline void tcp_out(struct __sk_buff *skb, const struct iphdr *i
 	if (bpf_skb_load_bytes(skb, sizeof(struct ethhdr) + ip->ihl * 4, &tcp, sizeof(tcp)) ||
 	    tcp.source != port)
 		return;
-	/* Too long for the length that IP says. */
+	/* Too long for the length according to IP. */
 	if (!segment_read(&s, ip, &tcp, sizeof(struct ethhdr), 1)) {
 		flush();
 		return;
@@ -929,13 +929,13 @@ static __always_inline void tcp_out(struct __sk_buff *skb, const struct iphdr *i
 	}
 }
 
-/* What leaves by a protocol that is not looked into, if it may be from memcached. */
+/* A packet of another protocol that leaves and may be from memcached. */
 static __always_inline void other_out(struct __sk_buff *skb)
 {
 	__u8 protocol;
 	__be16 source;
 
-	/* IPv6, and no extension header before TCP or UDP. */
+	/* IPv6, with no extension header before TCP or UDP. */
 	if (skb->protocol != bpf_htons(ETH_P_IPV6) ||
 	    bpf_skb_load_bytes(skb, sizeof(struct ethhdr) + 6, &protocol, 1) ||
 	    (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP))
@@ -952,8 +952,8 @@ int cache_out(struct __sk_buff *skb)
 	struct iphdr ip;
 
 	/*
-	 * What has come in by an interface is only forwarded or bridged, and may have any
-	 * address: memcached has not sent it.
+	 * Packets that came in by an interface are only forwarded or bridged, and may have any
+	 * address: memcached has not sent them.
 	 */
 	if (!scratch || skb->ingress_ifindex)
 		return TC_ACT_UNSPEC;

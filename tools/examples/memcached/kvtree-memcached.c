@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * kvtree-memcached: attach the cache to interfaces, and take it away at the end.
+ * kvtree-memcached: attach the cache to interfaces, and remove it at the end.
  */
 #include <argp.h>
 #include <ctype.h>
@@ -36,16 +36,16 @@
 
 #define IFACES_MAX	16
 #define PROGRAM		"kvtree-memcached"
-#define BATCH		1024u	/* elements of a map that are read at once */
+#define BATCH		1024u	/* elements of a map read at once */
 #define ELEMENT_MAX	64u	/* bytes in a key or a value of a map that is swept */
-#define VISITS		20000u	/* entries that are looked at in a second */
+#define VISITS		20000u	/* entries checked per second */
 
 struct iface {
 	const char *name;
 	unsigned int index;
 	bool xdp, tc;			/* attached */
-	bool hook;			/* made for it */
-	__u32 handle, priority;		/* of what is attached to tc */
+	bool hook;			/* created for it */
+	__u32 handle, priority;		/* of the tc filter */
 };
 
 struct options {
@@ -61,16 +61,16 @@ struct options {
 	double rate_kib;
 	double client_rate_kib;
 	bool user_given;
-	unsigned int user;		/* whose socket memcached answers with */
+	unsigned int user;		/* owner of memcached's sockets */
 	const char *store;
 	__u32 mode;			/* XDP_FLAGS_* */
 	bool json;
-	bool pass;			/* nothing but a program that lets packets pass */
+	bool pass;			/* only attach a program that lets packets pass */
 };
 
 static volatile sig_atomic_t stop;
 
-/* What is seen when the maps and the store are swept. */
+/* Counters of the last sweep of the maps and the store. */
 static struct {
 	unsigned int asked, conns;
 	unsigned long long evicted;
@@ -119,13 +119,13 @@ static void detach_tc(const struct iface *i)
 
 	if (i->tc)
 		bpf_tc_detach(&hook, &opts);
-	/* With all that is in it. */
+	/* Remove the hook with all its filters. */
 	hook.attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS;
 	if (i->hook)
 		bpf_tc_hook_destroy(&hook);
 }
 
-/* First what answers, then what notices changes. */
+/* Detach first the programs that answer, then those that notice changes. */
 static void detach(void)
 {
 	struct iface *i;
@@ -155,13 +155,13 @@ static bool is_served(__u32 addr)
 	for (i = 0; i < o.nr_addresses; i++)
 		if (addr == o.addresses[i].s_addr)
 			return true;
-	/* Any address. */
+	/* The wildcard address. */
 	return !addr;
 }
 
 /*
- * Programs are told users as the network's user namespace has them, and everything else here as
- * this process's has them.
+ * BPF programs see users as numbered in the network's user namespace; everything else here uses
+ * this process's numbers.
  */
 static void check_users(void)
 {
@@ -170,14 +170,14 @@ static void check_users(void)
 	struct stat theirs, ours;
 
 	if (owner < 0 || fstat(owner, &theirs) || stat("/proc/self/ns/user", &ours))
-		die("whose network this is cannot be told: %s", strerror(errno));
+		die("cannot determine the user namespace of this network: %s", strerror(errno));
 	if (theirs.st_ino != ours.st_ino || theirs.st_dev != ours.st_dev)
-		die("this network is another user namespace's, where users have other numbers");
+		die("this network belongs to another user namespace, with other user numbers");
 	close(owner);
 	close(net);
 }
 
-/* The one user who has a socket where memcached is reached by UDP. */
+/* Find the only user with a socket at memcached's UDP address. */
 static void find_user(void)
 {
 	FILE *f = fopen("/proc/net/udp", "re");
@@ -192,14 +192,14 @@ static void find_user(void)
 			   &user) != 3 || port != o.port || !is_served(addr))
 			continue;
 		if (found && user != o.user)
-			die("users %u and %u have sockets at UDP port %u: memcached's is --user",
+			die("users %u and %u have sockets at UDP port %u: select one with --user",
 			    o.user, user, port);
 		o.user = user;
 		found = true;
 	}
 	fclose(f);
 	if (!found)
-		die("no socket is at UDP port %u: start memcached first, or give --user",
+		die("there is no socket at UDP port %u: start memcached first, or give --user",
 		    o.port);
 }
 
@@ -219,7 +219,7 @@ static struct kvtree *open_store(void)
 	err = kvtree_open(NULL, KVTREE_OPEN_READ, &kv);
 	if (err)
 		die("/dev/kvtree: %s: is the module loaded?", kvtree_strerror(err));
-	/* What an earlier one has left is older than changes that nobody has seen. */
+	/* Entries of an earlier process may be outdated: changes since then were not seen. */
 	kvtree_store_destroy(kv, args.name);
 	err = kvtree_store_create(kv, &args, sizeof(args));
 	if (err)
@@ -264,7 +264,7 @@ static void attach(const struct cache *skel)
 {
 	struct iface *i;
 
-	/* What notices changes, everywhere, before what answers. */
+	/* Attach programs that notice changes everywhere before those that answer. */
 	for (i = o.ifaces; i < o.ifaces + o.nr; i++)
 		attach_tc(i, bpf_program__fd(skel->progs.cache_out));
 	for (i = o.ifaces; i < o.ifaces + o.nr; i++)
@@ -279,13 +279,13 @@ static __u64 monotonic_ns(void)
 	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
-/* A map, and in its values when each was used last. */
+/* A map with the time of last use in its values. */
 struct aging {
 	int fd;
 	size_t key_size, value_size, when_at;
-	__u64 age_ns;		/* they may reach */
+	__u64 age_ns;		/* maximum age */
 	size_t answered_at;	/* of a __u32; 0: there is none */
-	__u64 unanswered_ns;	/* what they may reach if that is 0 */
+	__u64 unanswered_ns;	/* maximum age if answered is 0 */
 };
 
 static bool too_old(const struct aging *a, const void *value, __u64 now)
@@ -302,10 +302,10 @@ static bool too_old(const struct aging *a, const void *value, __u64 now)
 }
 
 /*
- * Remove what has not been used for long.  The kernel walks over the map's buckets and
- * not from key to key, so it comes to the end even if keys come and go all the time.
+ * Remove elements that have not been used for long.  The kernel walks over the map's buckets, not
+ * from key to key, so the walk ends even if keys are added and removed all the time.
  *
- * Return: how many elements are left
+ * Return: the number of elements left
  */
 static unsigned int sweep(const struct aging *a)
 {
@@ -330,7 +330,7 @@ static unsigned int sweep(const struct aging *a)
 			left++;
 			if (!too_old(a, values + i * a->value_size, now))
 				continue;
-			/* It may have been used since. */
+			/* It may have been used meanwhile. */
 			if (bpf_map_lookup_elem(a->fd, key, value) || !too_old(a, value, now))
 				continue;
 			bpf_map_delete_elem(a->fd, key);
@@ -340,7 +340,7 @@ static unsigned int sweep(const struct aging *a)
 	return left;
 }
 
-/* Gets that were never answered, and connections that have gone away unseen. */
+/* Remove gets that were never answered, and connections that ended unseen. */
 static void sweep_maps(const struct cache *skel)
 {
 	const struct aging asked = {
@@ -366,7 +366,7 @@ static void sweep_maps(const struct cache *skel)
 	gauges.conns = sweep(&conns);
 }
 
-/* Is an entry still used? */
+/* Whether an entry may still be used. */
 static bool valid(const struct cache *skel, const void *value, size_t len, __u64 now)
 {
 	struct entry head;
@@ -377,7 +377,7 @@ static bool valid(const struct cache *skel, const void *value, size_t len, __u64
 	return head.until > now && head.global_seq == skel->bss->global_seq;
 }
 
-/* How many entries have to go, so that a quarter of the store is free again. */
+/* How many entries to remove, so that a quarter of the store is free again. */
 static uint64_t excess(const struct kvtree *kv)
 {
 	uint64_t stat[KVTREE_STAT_NR] = { 0 };
@@ -392,9 +392,9 @@ static uint64_t excess(const struct kvtree *kv)
 }
 
 /*
- * Go on through the entries, from where the hand stopped, and remove those that are not
- * used any more; and others, too, while there are too many.  An entry that was stored
- * again meanwhile has another version, and stays.
+ * Continue through the entries where the last round stopped, and remove those that are not used
+ * any more; also others, while there are too many.  An entry that was stored again meanwhile has
+ * another version, and stays.
  */
 static void evict(const struct cache *skel, const struct kvtree *kv)
 {
@@ -425,7 +425,7 @@ static void evict(const struct cache *skel, const struct kvtree *kv)
 		if (too_many && !--too_many)
 			break;
 	}
-	/* At the end it begins again. */
+	/* Start again after the end. */
 	if (err)
 		hand_len = 0;
 	kvtree_cursor_close(c);
@@ -541,7 +541,7 @@ static double number(struct argp_state *state, const char *what, const char *arg
 	double n = strtod(arg, &end);
 
 	if (end == arg || *end || !(n > 0 && n <= max))
-		argp_error(state, "%s: a number above 0 and up to %g is wanted, not '%s'", what,
+		argp_error(state, "%s: need a number above 0 and up to %g, not '%s'", what,
 			   max, arg);
 	return n;
 }
@@ -555,7 +555,7 @@ static void add_iface(struct argp_state *state, const char *name)
 	i->name = name;
 	i->index = if_nametoindex(name);
 	if (!i->index)
-		argp_failure(state, 2, 0, "there is no interface %s", name);
+		argp_failure(state, 2, 0, "no such interface: %s", name);
 	o.nr++;
 }
 
@@ -564,7 +564,7 @@ static void add_address(struct argp_state *state, const char *text)
 	if (o.nr_addresses == ADDRESSES_MAX)
 		argp_error(state, "more than %u addresses", ADDRESSES_MAX);
 	if (inet_pton(AF_INET, text, &o.addresses[o.nr_addresses++]) != 1)
-		argp_error(state, "--address: '%s' is no IPv4 address", text);
+		argp_error(state, "--address: '%s' is not an IPv4 address", text);
 }
 
 static void set_user(struct argp_state *state, const char *arg)
@@ -581,7 +581,7 @@ static void set_user(struct argp_state *state, const char *arg)
 	errno = 0;
 	n = strtoul(arg, &end, 10);
 	if (!isdigit((unsigned char)*arg) || *end || errno || n >= UINT_MAX)
-		argp_error(state, "--user: there is no user '%s'", arg);
+		argp_error(state, "--user: no such user: '%s'", arg);
 	o.user = n;
 }
 
@@ -635,7 +635,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!o.nr_addresses && !o.pass)
-			argp_error(state, "which --address does memcached listen on?");
+			argp_error(state, "missing --address: memcached's address");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -644,27 +644,27 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ .name = "address", .key = 'a', .arg = "ADDRESS",
-	  .doc = "Where memcached listens; more than once if it has several addresses" },
+	  .doc = "memcached's address; may be repeated" },
 	{ .name = "port", .key = 'p', .arg = "PORT", .doc = "memcached's port (11211)" },
 	{ .name = "user", .key = 'u', .arg = "USER",
-	  .doc = "Whose sockets memcached's are (the only user with one at its UDP port)" },
+	  .doc = "The owner of memcached's sockets (the only user at its UDP port)" },
 	{ .name = "lifetime", .key = 'l', .arg = "MS",
-	  .doc = "How long an answer is used without asking memcached again (1000)" },
+	  .doc = "Maximum age of a stored answer (1000)" },
 	{ .name = "idle", .key = 'I', .arg = "S",
-	  .doc = "Forget connections without a request for so many seconds (3600)" },
+	  .doc = "Forget connections without a request after so many seconds (3600)" },
 	{ .name = "memory", .key = 'm', .arg = "MIB", .doc = "Limit of the store (256)" },
 	{ .name = "rate", .key = 'r', .arg = "KIB",
-	  .doc = "Answers per second to an address that has made no TCP connection (64)" },
+	  .doc = "Answers per second to an address without a TCP connection (64)" },
 	{ .name = "client-rate", .key = 'c', .arg = "KIB",
-	  .doc = "Answers per second to an address that has made one (102400)" },
+	  .doc = "Answers per second to an address with a TCP connection (102400)" },
 	{ .name = "store", .key = 's', .arg = "NAME",
-	  .doc = "Name of the store, which is made anew (memcached-cache)" },
+	  .doc = "Name of the store, which is recreated (memcached-cache)" },
 	{ .name = "generic", .key = 'g',
-	  .doc = "Generic XDP, for drivers that have no other" },
-	{ .name = "interval", .key = 'i', .arg = "MS", .doc = "Print counters so often" },
+	  .doc = "Generic XDP, for drivers without native support" },
+	{ .name = "interval", .key = 'i', .arg = "MS", .doc = "Print counters at this interval" },
 	{ .name = "json", .key = 'j', .doc = "Print counters as JSON" },
 	{ .name = "pass", .key = 'P',
-	  .doc = "Only let everything pass: for the other end of a veth pair" },
+	  .doc = "Only pass all packets: for the other end of a veth pair" },
 	{ 0 }
 };
 
@@ -672,9 +672,9 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
 	.args_doc = "INTERFACE...",
-	.doc = "Answer gets of memcached by UDP in XDP, out of a store of kvtree.\n"
-	       "\vName all addresses and interfaces by which memcached can be reached, or what\n"
-	       "is changed by another is noticed only after the lifetime. Counters are printed at the\n"
+	.doc = "Answer gets for memcached by UDP in XDP, from a kvtree store.\n"
+	       "\vName all addresses and interfaces of memcached: changes made through others\n"
+	       "are noticed only after the lifetime. Counters are printed at the\n"
 	       "end. Exit status: 0, 2 wrong usage, 3 an error.",
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * For the other end of a veth pair: with a program there it takes packets that were
- * sent by XDP_TX.
+ * For the other end of a veth pair: it only accepts packets sent by XDP_TX if it has an XDP
+ * program.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
