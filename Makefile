@@ -9,8 +9,8 @@ UNITDIR ?= /usr/lib/systemd/system
 
 LANES := selftests/lanes
 
-# Variables from the command line reach every make that is started here unless
-# that is prevented: only these are meant for all, and KVT_CFLAGS and KVT_TESTS for the module.
+# Do not pass all variables of the command line to other makes: only these are for all,
+# and KVT_CFLAGS and KVT_TESTS for the module.
 MAKEOVERRIDES :=
 MAKEFLAGS += --no-print-directory
 pass = $(foreach v,$(1),$(if $(filter command,$(origin $(v))),$(v)='$($(v))'))
@@ -38,8 +38,8 @@ modules:
 		exit 1; }
 	$(KBUILD) modules
 
-# The library and the tool are of use without the module: on a machine that
-# only runs the tests in a virtual machine there is nothing to build it for.
+# The library and the tool are useful without the module: a machine that only runs the
+# tests in a virtual machine needs no module of its own.
 try-modules:
 	@if [ -e $(KDIR)/Makefile ]; then \
 		$(KBUILD) modules; \
@@ -68,8 +68,8 @@ man: tools
 selftests: lib tools
 	$(SUBMAKE) -C selftests all
 
-# kbuild would run depmod, but not with a distribution's headers, which have no
-# System.map; and it would sign, for which these have no key.
+# kbuild runs depmod only with a System.map, and signs only with a key; a distribution's
+# headers have neither.
 RELEASE = $(shell cat $(KDIR)/include/config/kernel.release)
 UNSIGNED = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
 
@@ -95,7 +95,7 @@ install-server:
 	$(SUBMAKE) -C tools install-server
 	$(if $(DESTDIR),,-systemctl daemon-reload 2>/dev/null || true)
 
-# The module of every kernel that it was installed for. One that is loaded stays.
+# Removes the module for all kernels; a loaded module stays loaded.
 uninstall:
 	find $(DESTDIR)/lib/modules/*/extra -path '*/extra/kmod/*' -name 'kvtree*.ko*' \
 		-delete 2>/dev/null || true
@@ -115,15 +115,14 @@ demo:
 vm:
 	@$(LANES)/vm.sh
 
-# Without what repeats in one lane what another has; of the builds that are broken on purpose,
-# ten by turns.
+# Leaves out tests that another lane also runs; tests ten of the broken builds, in turns.
 check: KVT_SHORT := 1
 check: KVT_WHOLE := 1
 check: BROKEN_TURN := $(or $(BROKEN_TURN),now)
 check:
 	@$(LANES)/check.sh stock uml-debug uml stock-7 broken crash user lint fuzz history hibernate
 
-# What finds most for its time, before each commit.
+# The tests that find most in a short time, for each commit.
 check-quick: KVT_QUICK := 1
 check-quick:
 	@$(LANES)/check.sh user uml lint
@@ -189,8 +188,8 @@ bench-stock bench-bpf bench-log bench-net:
 docs:
 	@$(LANES)/docs.sh
 
-# Not through KDIR: what is to be removed may have been built for another
-# kernel, whose headers may be gone.
+# Not through KDIR: the objects may be those of another kernel without
+# headers.
 clean:
 	@for d in lib tools tools/bench/stock tools/bench/bpf tools/bench/log \
 		tools/examples selftests selftests/crash selftests/format selftests/fuzz \
@@ -207,44 +206,44 @@ clean:
 help:
 	@echo 'Build and install'
 	@echo '  all          module, library and tool (default)'
-	@echo '  modules      the module alone'
+	@echo '  modules      only the module'
 	@echo '  lib, tools   the library; the tool'
 	@echo '  server       kvtree-server, for Redis clients; needs Go 1.23 or newer, and the network once'
 	@echo '  examples     programs that use kvtree from BPF, in tools/examples'
-	@echo '  install      module (modprobe kvtree) if there are headers, library, tool'
+	@echo '  install      module (if there are kernel headers), library, tool'
 	@echo '  install-server  the server, its manual page and systemd units'
-	@echo '  uninstall    take away what both have put there, for all kernels'
-	@echo '  deb          Debian packages of all this for Debian 12 or 13, in build/packages'
+	@echo '  uninstall    remove everything installed by both, for all kernels'
+	@echo '  deb          Debian packages of everything for Debian 12 or 13, in build/packages'
 	@echo '  man          manual pages: man -M lib/man:tools/man kvtree'
 	@echo '  docs         Documentation/ as HTML in build/docs'
-	@echo '  clean        remove everything that was built here'
+	@echo '  clean        remove everything built here'
 	@echo
 	@echo 'See it work'
 	@echo '  demo         boot a Debian kernel in QEMU and use kvtree there'
-	@echo '  vm           a shell in such a machine, the module loaded'
+	@echo '  vm           a shell in such a machine, with the module loaded'
 	@echo
 	@echo 'Test'
-	@echo '  check        all of the following but check-kcsan, check-arm64, check-weak and'
-	@echo '               check-deb, of check-broken ten by turns; ends with "N passed, N failed"'
-	@echo '  check-quick  the part of them that finds most in a few minutes: for each commit'
+	@echo '  check        all of the following except check-kcsan, check-arm64, check-weak and'
+	@echo '               check-deb; ten of check-broken, in turns; prints "N passed, N failed"'
+	@echo '  check-quick  a few minutes, with the tests that find most: for each commit'
 	@echo '  check-uml    KUnit and kselftests on User-Mode Linux'
 	@echo '  check-debug  the same with KASAN, lockdep, kmemleak, fault injection'
 	@echo '  check-stock  kselftests on a Debian kernel in QEMU'
-	@echo '  check-stock7 those that another kernel may matter to, on Debian 13 with a'
-	@echo '               kernel 7.x, and built there'
-	@echo '  check-kcsan  what several do at once, with the kernel that finds data races'
-	@echo '  check-arm64  KUnit, and programs that need no more than libc, on a kernel for arm64'
+	@echo '  check-stock7 tests that depend on the kernel, built and run on Debian 13 with'
+	@echo '               kernel 7.x'
+	@echo '  check-kcsan  concurrent tests with KCSAN, which finds data races'
+	@echo '  check-arm64  KUnit, and programs that need only libc, on a kernel for arm64'
 	@echo '               with pages of 64 KiB'
-	@echo '  check-weak   what several do at once, with that kernel, which finds missing'
-	@echo '               barriers as well as data races'
-	@echo '  check-crash  crashes and power cuts, more than check has: CRASH_TIME seconds (1800)'
+	@echo '  check-weak   concurrent tests with KCSAN on arm64, which also finds missing'
+	@echo '               barriers'
+	@echo '  check-crash  more crashes and power cuts than check: CRASH_TIME seconds (1800)'
 	@echo '  check-fuzz   the whole interface by bytes that its coverage guides, for FUZZ_TIME'
 	@echo '               seconds (600)'
-	@echo '  check-history  is what processes and BPF programs are told at the same time'
-	@echo '               linearizable? HISTORY_TIME seconds of it (600)'
+	@echo '  check-history  check concurrent histories of processes and BPF programs for'
+	@echo '               linearizability, for HISTORY_TIME seconds (600)'
 	@echo '  check-hibernate  a machine with a durable store hibernates and is resumed'
 	@echo '  check-user   KUnit in programs, with sanitizers; a minute of fuzzing'
-	@echo '  check-broken builds that are wrong on purpose: is each caught? T: which'
+	@echo '  check-broken check that tests catch deliberately broken builds; T: only these'
 	@echo '  check-deb    packages are built, installed, upgraded and purged on Debian 12 and 13;'
 	@echo '               RELEASES: on one of bookworm, trixie'
 	@echo '  fuzz         FUZZ_TIME seconds of it (600)'

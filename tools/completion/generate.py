@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Write the completion for a shell, with what the tool says of its options.
+"""Write the completion for a shell, from the tool's help texts.
 
     generate.py TEMPLATE COMPLETION TOOL
 """
@@ -21,17 +21,17 @@ CHOICE = re.compile(r'[a-z][\w-]*(\|[a-z][\w-]*)+')
 def can_complete(kind):
     return kind in KINDS or CHOICE.fullmatch(kind or '')
 
-# Commands whose argument NAME is a store that there is.
+# Commands with a NAME that is an existing store.
 ON_STORES = ('store set', 'store destroy', 'store attach', 'store detach', 'store sync', 'store checkpoint')
 
 
 def quoted(text):
-    """In single quotes, for any of the shells."""
+    """In single quotes, for all shells."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
 def first_part(text):
-    """What fits behind an option in a list."""
+    """A text short enough for a list of options."""
     return re.split(r'[:;(]', text)[0].strip()
 
 
@@ -40,7 +40,7 @@ def zsh_text(text):
 
 
 class Tables:
-    """What stands in place of the lines "# @NAME@"."""
+    """Replacements of the lines "# @NAME@"."""
 
     def __init__(self, tool):
         self.tool = tool
@@ -79,13 +79,13 @@ class Tables:
                     out.append(f'\t{at}) takes={self.kind(kind)};;')
         return out
 
-    # For zsh and fish, each option and argument comes with what the tool says of it.
+    # For zsh and fish, each option and argument has its help text.
 
     def words_of(self, command):
         """The arguments, as kinds; one that may be repeated ends with "...".
 
-        From the first usage; in another one options stand for arguments, or it begins with
-        other words to choose from."""
+        From the first usage; others have options instead of arguments, or begin with
+        alternative words."""
         usages = [[word.strip('[]') for word in words] for words in command.arguments()]
         choices = [words[0] for words in usages if words and
                    re.fullmatch(r'[a-z][a-z|-]*', words[0])]
@@ -194,7 +194,7 @@ class Tables:
 
     @staticmethod
     def kind(arg):
-        # What cannot be completed is an argument nevertheless.
+        # It is an argument even if it cannot be completed.
         return f"'{arg}'" if can_complete(arg) else 'OTHER'
 
     def fill(self, lines):

@@ -6,11 +6,11 @@
 
 Lines of the template that are replaced:
 
-    .\\" @options@         the options that all commands of the tool have
-    .\\" @letters@         what the letters of options stand for
-    .\\" @commands@        the commands, as the tool itself describes them
+    .\\" @options@         the common options of the tool's commands
+    .\\" @letters@         the meanings of one-letter options
+    .\\" @commands@        the commands, from the tool's help texts
     .\\" @example FILE@    a program of the folder "examples" beside the template,
-                          and what it prints; or a session of the shell
+                          and its output; or a session of the shell
 
 and of its title @DATE@ and @VERSION@. TOOL is the tool to ask.
 """
@@ -36,7 +36,7 @@ class Help(roff.Text):
     INLINE = re.compile(
         r'(?<![\w-])(?P<option>--?[A-Za-z][\w-]*|--?(?=[\s.,;]|$))'
         r'|(?P<argument>\b[A-Z]{2,}(?:=[A-Z]+)?\b(?!-))')
-    # Words in capitals that stand for themselves.
+    # Words in capitals that are not placeholders.
     WORDS = ('ID', 'JSON', 'UTF', 'HH')
 
     def mark(self, found):
@@ -47,7 +47,7 @@ class Help(roff.Text):
 
 
 def synopsis(words):
-    """A usage: what is in capitals is to be filled in."""
+    """A usage: words in capitals are placeholders."""
     out = []
     for word in words.split():
         for part in re.split(r'([A-Z]+(?:<tab>)?[A-Z]*)', word):
@@ -130,7 +130,7 @@ class Page:
         return out
 
     def prose(self, lines):
-        """Paragraphs; what is indented by blanks is literal."""
+        """Paragraphs; text indented by blanks is literal."""
         return self.text.blocks([re.sub('^ +', '\t', line) for line in lines])
 
     def example(self, name):

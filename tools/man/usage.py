@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the tool says of itself: its commands, their arguments and options."""
+"""The tool's help texts: commands, their arguments and options."""
 
 import os
 import re
@@ -23,17 +23,17 @@ class Option:
 
 
 class Command:
-    """What "kvtree help COMMAND" prints."""
+    """The output of "kvtree help COMMAND"."""
 
     def __init__(self, name, summary, lines):
         self.name = name
         self.summary = summary
         self.usages = [line.partition(':')[2].strip() for line in lines
                        if re.match(r'Usage:|  or: ', line)]
-        self.options = []   # its own
+        self.options = []   # without the common ones
         self.common = []
-        self.text = []      # what it does
-        self.notes = []     # what stands behind the options
+        self.text = []      # the description
+        self.notes = []     # text after the options
         self.read(lines[len(self.usages):])
 
     def read(self, lines):
@@ -52,7 +52,7 @@ class Command:
                 text.append(line)
 
     def arguments(self):
-        """The words behind the options in each usage."""
+        """The words after the options in each usage."""
         return [usage.partition('[OPTION...]')[2].split() for usage in self.usages]
 
 
