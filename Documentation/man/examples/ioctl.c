@@ -21,7 +21,7 @@ int main(void)
 	char key[] = "hello", val[] = "world", buf[64];
 	struct kvtree_op op[3] = {
 		{
-			/* A short key may stand in its operation. */
+			/* A short key fits into its operation. */
 			.opcode = KVTREE_OP_PUT,
 			.flags = KVTREE_F_KEY_INLINE,
 			.key_len = 5,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Store a value and look it up by io_uring, with liburing (link with -luring).
- * The operations stand in the SQEs, and the CQEs have the version, too.
+ * The SQEs contain the operations, and the CQEs also have the version.
  *
  * Shown in: kvtree(4)
  *
