@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What the makefiles in stock, bpf and log share. Each sets before it includes this:
+# Shared by the makefiles in stock, bpf and log. Each sets before including this:
 #
-#   PROG	the program, made of all .c files beside its makefile and of those here
-#   PKGS	libraries that it needs, by their names for pkg-config
+#   PROG	the program, built from all .c files beside its makefile and those here
+#   PKGS	required libraries, by their names for pkg-config
 
 TOP	:= ../../..
 CFLAGS	?= -O2 -g
@@ -19,7 +19,7 @@ PKG_LIBS   = $(shell $(PKG_CONFIG) --libs $(PKGS))
 KVT_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes \
 	-Wno-missing-field-initializers -I$(TOP)/lib -I$(TOP)/uapi
 
-# Each program has objects of its own of what is shared: they are built at the same time.
+# Each program has its own objects of the shared files, because they are built in parallel.
 OBJS := $(patsubst ../%.c,shared/%.o,$(wildcard ../*.c)) \
 	$(patsubst %.c,%.o,$(filter-out %.bpf.c,$(wildcard *.c)))
 LIB  := $(TOP)/lib/libkvtree.a

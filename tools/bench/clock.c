@@ -20,7 +20,7 @@ static uint64_t read_clock(clockid_t clock)
 /**
  * now_ns() - the time
  *
- * Return: ns since some moment, the same for all processes
+ * Return: ns since a fixed time, the same for all processes
  */
 uint64_t now_ns(void)
 {
@@ -30,7 +30,7 @@ uint64_t now_ns(void)
 /**
  * cpu_ns() - CPU time of this process
  *
- * Return: ns that all its threads have run
+ * Return: ns of all threads
  */
 uint64_t cpu_ns(void)
 {
@@ -40,7 +40,7 @@ uint64_t cpu_ns(void)
 /**
  * seconds_now() - the time
  *
- * Return: that of now_ns() in seconds
+ * Return: now_ns() in seconds
  */
 double seconds_now(void)
 {
@@ -49,7 +49,7 @@ double seconds_now(void)
 
 /**
  * sleep_until_ns() - wait for a time
- * @when: the time, as now_ns() has it
+ * @when: the time, as of now_ns()
  */
 void sleep_until_ns(uint64_t when)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A connection to a server.  One system call sends several requests, and one reads
- * as much of the answers as has arrived.  There is no client library, since its time
- * would count as the server's.
+ * as much of the answers as has arrived.  It uses no client library, because the
+ * library's time would count as the server's.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -14,7 +14,7 @@
 
 #include "common.h"
 
-#define BUFFER	(128u << 10)	/* more than any requests that are sent together */
+#define BUFFER	(128u << 10)	/* more than any group of requests sent together */
 
 static struct conn *conn_new(int fd)
 {
@@ -99,7 +99,7 @@ void conn_close(struct conn *c)
 /**
  * conn_room() - get room for the next request
  * @c: the connection
- * @len: the most bytes it needs
+ * @len: maximum bytes needed
  *
  * The caller adds the request's length to @c->out_len.
  *
@@ -145,7 +145,7 @@ static void conn_read(struct conn *c)
 	c->in_len += n;
 }
 
-/* Move the bytes that are not taken yet to the front. */
+/* Move the remaining bytes to the front. */
 static void conn_compact(struct conn *c)
 {
 	c->in_len -= c->in_at;
@@ -174,7 +174,7 @@ const char *conn_take(struct conn *c, size_t len)
 }
 
 /**
- * conn_expect() - take an answer, and exit if it is another one
+ * conn_expect() - take an answer, and exit if it differs
  * @c: the connection
  * @text: the expected answer
  * @len: bytes at @text

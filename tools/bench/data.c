@@ -9,7 +9,7 @@
  * @key: KEY_LEN bytes
  * @nr: the number
  *
- * As redis-benchmark makes them: "key:" and twelve digits.
+ * Like redis-benchmark: "key:" and twelve digits.
  */
 void key_make(char *key, uint32_t nr)
 {

@@ -9,10 +9,10 @@
  * @state: argp's
  * @what: the option's name
  * @arg: its argument, such as "100" or "1e6"
- * @least: the least that is allowed
- * @most: the most that is allowed
+ * @least: the minimum
+ * @most: the maximum
  *
- * Return: the number; ends the program if there is none, or one out of range
+ * Return: the number; ends the program if it is missing or out of range
  */
 double option_number(struct argp_state *state, const char *what, const char *arg, double least,
 		     double most)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Options that bench-stock, bench-bpf and bench-log have in common. */
+/* Common options of bench-stock, bench-bpf and bench-log. */
 #include "common.h"
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -41,7 +41,7 @@ static const struct argp_option options[] = {
 	  .doc = "Time to measure each system in each round" },
 	{ .name = "keys", .key = 'n', .arg = "N", .doc = "Number of keys" },
 	{ .name = "icount", .key = 'i',
-	  .doc = "Say that the clock counts instructions, and check no targets" },
+	  .doc = "The clock counts instructions: report that, and check no targets" },
 	{ .name = "quick", .key = 'q',
 	  .doc = "Only check the answers, in one short round, and no targets" },
 	{ 0 }

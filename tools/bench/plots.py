@@ -3,8 +3,8 @@
 """Draw results as small multiples: panels of bars, one for each system, and charts of lines.
 
 plots.py draws the pictures of Documentation/results.rst from the runs in Documentation/results;
-plots.py --check only says whether they are what it would draw; plots.py --results reads the
-JSON of kvtree bench from standard input and writes a picture to standard output.
+plots.py --check reports pictures that differ from these runs; plots.py --results reads the JSON
+of kvtree bench from standard input and writes a picture to standard output.
 """
 
 import json
@@ -21,9 +21,9 @@ RUNS = os.path.join(TOP, "Documentation", "results")
 FOLDER = os.path.join(TOP, "Documentation", "plots")
 
 WIDTH, COLUMNS, MARGIN = 780, 3, 14
-LABEL, NUMBER = 84, 42  # room in front of a bar, and behind it
+LABEL, NUMBER = 84, 42  # room before a bar, and after it
 ROW, LINE = 21, 15
-CURVE_STEP = 0.02  # of kvtree bench's curves: powers of ten of the share that took longer
+CURVE_STEP = 0.02  # for kvtree bench's curves: in powers of ten of the slower share
 CHART = 190  # height of a chart's axes
 COLORS = ("#0969da", "#cf222e", "#1a7f37", "#8250df", "#bf8700", "#1b7c83", "#bc4c00", "#57606a")
 STYLE = """\
@@ -41,7 +41,7 @@ def title_lines(title):
 
 
 def draw_title(title, x, y):
-    """The SVG of a title, and where what is below it begins."""
+    """The SVG of a title, and where the content below it begins."""
     lines = title_lines(title)
     svg = [f'<text class="title" x="{x}" y="{y + at * LINE + 11}">{escape(line)}</text>'
            for at, line in enumerate(lines)]
@@ -49,12 +49,12 @@ def draw_title(title, x, y):
 
 
 def number(value):
-    """Two digits, and a third above 1; thousands with commas."""
+    """Two digits, or three above 1; thousands with commas."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.{2 + (value >= 1)}g}"
 
 
 def draw_bar(bar, left, y, scale):
-    """A bar from zero, the spread as a thin line, the number behind both."""
+    """A bar from zero, the spread as a thin line, the number after both."""
     middle = y + 8
     if bar.color:
         look = f'fill="{bar.color}"'
@@ -72,7 +72,7 @@ def draw_bar(bar, left, y, scale):
     return svg
 
 
-# A bar's value, and the least and the most that was measured.
+# A bar's value, and the minimum and maximum measured.
 Bar = namedtuple("Bar", "system value least most color", defaults=[None])
 
 
@@ -93,7 +93,7 @@ class Panel(namedtuple("Panel", "title bars")):
 
 
 class Axis:
-    """A scale from one number to another. Ticks are the numbers to show and their texts."""
+    """A scale from one number to another. Ticks are pairs of a number and its text."""
 
     def __init__(self, title, least, most, ticks=None, log=False):
         self.title, self.map = title, math.log10 if log else float
@@ -101,7 +101,7 @@ class Axis:
         self.ticks = ticks or (self.decades() if log else self.steps())
 
     def decades(self):
-        """1, 2 and 5 of each power of ten; in a wide range the powers alone."""
+        """1, 2 and 5 of each power of ten; in a wide range only the powers."""
         first, last = math.floor(self.least), math.ceil(self.most)
         digits = (1, 2, 5) if last - first < 3 else (1,)
         numbers = [digit * 10.0 ** power for power in range(first, last + 1) for digit in digits]
@@ -115,7 +115,7 @@ class Axis:
         return [(n * width, f"{n * width:g}") for n in range(first, int(self.most / width) + 1)]
 
     def place(self, number):
-        """From 0 at its beginning to 1 at its end."""
+        """The position of a number, from 0 to 1."""
         return (self.map(number) - self.least) / ((self.most - self.least) or 1)
 
 
@@ -124,7 +124,7 @@ Line = namedtuple("Line", "name points")
 
 
 class Chart(namedtuple("Chart", "title lines across up")):
-    """Lines below a title, over two axes; each line's name is below, in its colour."""
+    """Lines below a title, over two axes; each line's name is below in its colour."""
 
     def height(self):
         return len(title_lines(self.title)) * LINE + CHART + (2 + len(self.lines)) * LINE + 16
@@ -143,7 +143,7 @@ class Chart(namedtuple("Chart", "title lines across up")):
 
 
 class Box(namedtuple("Box", "left top right bottom")):
-    """Where lines are drawn."""
+    """The area of the lines."""
 
     def across(self, place):
         return self.left + (self.right - self.left) * place
@@ -153,7 +153,7 @@ class Box(namedtuple("Box", "left top right bottom")):
 
 
 def draw_grid(box, across, up):
-    """Lines at the ticks of both axes, and what they are."""
+    """Lines at the ticks of both axes, and their texts."""
     svg = []
     for tick, text in up.ticks:
         y = box.up(up.place(tick))
@@ -182,7 +182,7 @@ def draw_line(box, line, color, across, up):
 
 
 def draw(panels, caption, columns=COLUMNS):
-    """The text of an SVG picture of panels and charts, so many side by side."""
+    """The text of an SVG of panels and charts, in this many columns."""
     width = (WIDTH - MARGIN * (columns + 1)) / columns
     svg, y = [], MARGIN
     for at in range(0, len(panels), columns):
@@ -207,7 +207,7 @@ def draw(panels, caption, columns=COLUMNS):
 
 
 class Run:
-    """A file of Documentation/results: what one run of a benchmark measured."""
+    """A file of Documentation/results: the results of one run of a benchmark."""
 
     def __init__(self, name):
         with open(os.path.join(RUNS, f"{name}.json"), encoding="utf-8") as f:
@@ -215,13 +215,13 @@ class Run:
         self.ratios, self.rows = results.get("ratios", {}), results.get("rows", [])
 
     def bar(self, workload, system, name):
-        """By one thread, where there are runs with several."""
+        """The bar for one thread, if there are runs with several."""
         row = next(row for row in self.rows
                    if (row["workload"], row["system"]) == (workload, system) and row.get("threads", 1) == 1)
         return Bar(name, *(row.get(key, row["median"]) for key in ("median", "min", "max")))
 
     def bars(self, workload, names):
-        """One for each of the systems that the run has measured."""
+        """A bar for each of the systems measured in the run."""
         measured = {row["system"] for row in self.rows if row["workload"] == workload}
         return [self.bar(workload, system, name) for system, name in names.items() if system in measured]
 
@@ -302,13 +302,13 @@ def durable():
 
 
 def pictures():
-    """By the path: the text of each picture of the page."""
+    """The text of each picture of the page, by its path."""
     return {os.path.join(FOLDER, f"{make.__name__}.svg"): draw(*make())
             for make in (index, user, bpf, durable)}
 
 
 def stale():
-    """The pictures that are not what the runs say."""
+    """The pictures that differ from the runs."""
     wrong = []
     for path, svg in pictures().items():
         try:
@@ -332,7 +332,7 @@ def rates(title, rows):
 
 
 def latencies(title, rows):
-    """A workload's latencies by percentile; each further power of ten takes as much room."""
+    """A workload's latencies by percentile; every power of ten takes the same room."""
     lines = [Line(way(row), [(at * CURVE_STEP, max(ns, 1) / 1e3) for at, ns in enumerate(row["curve_ns"])])
              for row in rows]
     every = [point for line in lines for point in line.points]
@@ -345,7 +345,7 @@ def latencies(title, rows):
 
 
 def measured(results):
-    """What kvtree bench measured: its panels and charts, and their caption."""
+    """The panels and charts of kvtree bench's results, and their caption."""
     workloads = {}
     for row in results["rows"]:
         mix = ", ".join(f"{100 * share:.4g}% {kind}" for kind, share in row["mix"].items())

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Random numbers for all benchmarks, the same for the same seed on every machine:
- * SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).  Inline, as one is drawn for each
- * operation that is measured.
+ * SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).  Inline, because one is drawn for each
+ * measured operation.
  */
 #ifndef BENCH_RANDOM_H
 #define BENCH_RANDOM_H
@@ -19,7 +19,7 @@ struct rng {
  *
  * The finalizer of SplitMix64, a permutation.
  *
- * Return: the number that @n becomes
+ * Return: the scattered number
  */
 static inline uint64_t mix64(uint64_t n)
 {
@@ -32,8 +32,8 @@ static inline uint64_t mix64(uint64_t n)
  * rng_seed() - begin a sequence
  * @rng: the sequence
  * @seed: the user's
- * @client: whose it is
- * @stream: which of the client's it is
+ * @client: number of the client
+ * @stream: number of the client's sequence
  */
 static inline void rng_seed(struct rng *rng, uint64_t seed, uint64_t client, uint64_t stream)
 {
@@ -79,7 +79,7 @@ static inline double rng_unit(struct rng *rng)
  * random_of() - a random number for each number
  * @n: which one
  *
- * Return: what a sequence with the state @n gives first
+ * Return: the first number of a sequence with the state @n
  */
 static inline uint64_t random_of(uint64_t n)
 {

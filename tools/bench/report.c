@@ -19,7 +19,7 @@
 struct row {
 	const char *workload, *title, *system, *unit;
 	unsigned int threads;
-	double *values;		/* by round, the first not counted */
+	double *values;		/* by round; the first does not count */
 	unsigned int runs;
 	const char *count_name;
 	uint64_t count;
@@ -158,8 +158,8 @@ double row_ratio(struct row *row, struct row *beside)
  * ratio_add() - add a ratio to the report
  * @name: its name, which is copied
  * @value: the ratio
- * @at_least: the least it should be, or 0
- * @at_most: the most it should be, or 0
+ * @at_least: the minimum, or 0
+ * @at_most: the maximum, or 0
  */
 void ratio_add(const char *name, double value, double at_least, double at_most)
 {
@@ -186,7 +186,7 @@ static bool is_uml(void)
 	return found;
 }
 
-/* cpuid has the hypervisor's name. */
+/* cpuid returns the hypervisor's name. */
 static const char *lane_name(const struct plan *plan)
 {
 	unsigned int id[4] = { 0 };
@@ -227,8 +227,8 @@ static char *lines[8];
 static unsigned int nr_lines;
 
 /**
- * report_add_line() - something to stand above the tables
- * @line: it is copied
+ * report_add_line() - add a line above the tables
+ * @line: the line, which is copied
  */
 void report_add_line(const char *line)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See results.h. JSON has no infinite numbers: members that would be infinite are left out. */
+/* See results.h. JSON has no infinite numbers: members with such values are left out. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -45,9 +45,9 @@ static json_t *values_json(const struct results_row *row)
 }
 
 /**
- * results_add_row() - add what one system did under one workload
+ * results_add_row() - add the result of one system under one workload
  * @results: the report
- * @row: what every row has
+ * @row: the common members of rows
  *
  * Return: the row, which belongs to @results, for further members
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Results as JSON, which is the same for all benchmarks:
+ * Results as JSON, in the same format for all benchmarks:
  *
  *   { "ratios": { NAME: NUMBER, ... }, "rows": [ ROW, ... ] }
  *

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Results of benchmarks as JSON: {"ratios": {NAME: NUMBER}, "rows": [ROW]}.
 
-results.py --json FILE LANE=RESULTS... merges what one benchmark has measured in several
-lanes. It keeps all rows, which name their lanes. Ratios of the first lane keep their
-names; those of the others begin with the lane's name.
+results.py --json FILE LANE=RESULTS... merges the results of one benchmark in several lanes. It
+keeps all rows, with the names of their lanes. Ratios of the first lane keep their names; those of
+the others begin with the lane's name.
 """
 
 import argparse

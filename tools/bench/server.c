@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Servers, which are started for this run and stopped at its end.
+ * Servers that are started for this run and stopped at its end.
  *
- * If there are several CPUs, the client has the first one to itself, and the servers
- * share the others unless the command line says otherwise.
+ * With several CPUs, the client has the first one to itself, and the servers share the others,
+ * unless the command line says otherwise.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -62,7 +62,7 @@ void servers_init(void)
 	atexit(stop_servers);
 }
 
-/* The first CPU of this process alone, or all others. */
+/* Run on the first CPU only, or on all others. */
 static void pin(bool first)
 {
 	cpu_set_t set = all_cpus;
@@ -90,7 +90,7 @@ void pin_client(void)
 		pin(true);
 }
 
-/* Its output goes to standard error, so that a reason to fail is seen. */
+/* The output goes to standard error, to show the reason for a failure. */
 static void server_exec(const char *program, char *const argv[])
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -150,7 +150,7 @@ unsigned int server_free_port(void)
 /**
  * server_version() - ask a program for its version
  * @program: its name, found in PATH
- * @version: gets the first line that it prints
+ * @version: set to the first line of its output
  * @size: bytes at @version
  */
 void server_version(const char *program, char *version, size_t size)

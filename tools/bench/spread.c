@@ -17,7 +17,7 @@ static int compare(const void *a, const void *b)
  * @values: the numbers, in any order
  * @nr: how many
  *
- * Of an even number of them the median is the mean of the two in the middle.
+ * For an even number of values the median is the mean of the two in the middle.
  *
  * Return: zeros if there are none
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The least, the median and the most of what several rounds came to. */
+/* The minimum, the median and the maximum of several rounds. */
 #ifndef BENCH_SPREAD_H
 #define BENCH_SPREAD_H
 

@@ -3,8 +3,7 @@
  * Zipf's distribution as YCSB draws it: rank i of n comes with a probability in
  * proportion to 1/(i+1)^theta, by the approximation of Gray et al. ("Quickly
  * generating billion-record synthetic databases", SIGMOD 1994).  It is exact for
- * the ranks 0 and 1; of those behind them the first come somewhat more often
- * than they should.
+ * the ranks 0 and 1; the first of the other ranks are somewhat too frequent.
  */
 #include <math.h>
 
@@ -18,8 +17,8 @@ static double term(double i, double theta)
 }
 
 /*
- * The sum of 1/i^theta for i = 1..n.  Behind the first terms by the formula of
- * Euler and Maclaurin, whose error is below what a double holds then.
+ * The sum of 1/i^theta for i = 1..n.  After the first terms it uses the formula of Euler and
+ * Maclaurin; its error is then below the precision of a double.
  */
 static double zeta(uint64_t n, double theta)
 {
@@ -61,9 +60,9 @@ void zipf_init(struct zipf *z, uint64_t n, double theta)
 }
 
 /**
- * zipf_grow() - let there be more ranks
+ * zipf_grow() - increase the number of ranks
  * @z: the distribution
- * @n: number of ranks; if there are more already nothing happens
+ * @n: number of ranks; does not decrease it
  */
 void zipf_grow(struct zipf *z, uint64_t n)
 {
@@ -81,7 +80,7 @@ void zipf_grow(struct zipf *z, uint64_t n)
 /**
  * zipf_next() - draw a rank
  * @z: the distribution
- * @rng: where chance comes from
+ * @rng: the random numbers
  *
  * Return: 0..n-1
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Ranks of which the low ones come often, for all benchmarks. */
+/* Ranks with frequent low numbers, for all benchmarks. */
 #ifndef BENCH_ZIPF_H
 #define BENCH_ZIPF_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files of bench-bpf share. */
+/* Declarations shared by the files of bench-bpf. */
 #ifndef BENCH_BPF_H
 #define BENCH_BPF_H
 

@@ -33,7 +33,7 @@
 #define PORT		21212
 #define KEY_LEN		16u
 #define VALUE_LEN	64u
-#define BATCH		32u	/* gets that are sent together */
+#define BATCH		32u	/* gets sent together */
 #define CACHE_KEYS	10000u
 
 struct get {
@@ -110,7 +110,7 @@ static void network_make(void)
 		die("the network namespace cannot be opened");
 }
 
-/* From the other namespace; or from this one, which the cache does not see. */
+/* In the other namespace; or in this one, where the cache does not see the packets. */
 static int client_socket(int type, int netns)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = htons(PORT) };
@@ -144,7 +144,7 @@ static void key_text(char *to, unsigned int key)
 	memcpy(to, text, KEY_LEN);
 }
 
-/* The value begins with the key, over and over. */
+/* The value is the key, repeated. */
 static void value_text(char *to, unsigned int key)
 {
 	unsigned int i;
@@ -180,7 +180,7 @@ static void fill_memcached(int tcp)
 		fclose(f);
 }
 
-/* Gets that memcached itself has answered. */
+/* The number of gets that memcached itself has answered. */
 static unsigned long long memcached_gets(int tcp)
 {
 	unsigned long long gets = 0;
@@ -197,7 +197,7 @@ static unsigned long long memcached_gets(int tcp)
 	return gets;
 }
 
-/* Of a batch: no two have the same ids for long, as answers may come late. */
+/* Id of the first get of a batch.  Ids are reused late, because answers may be late. */
 static unsigned int first_id;
 
 static struct get gets[BATCH];
@@ -230,7 +230,7 @@ static void send_batch(int udp, const unsigned int *keys)
 	}
 }
 
-/* How many answers came; each has to be right. */
+/* Count the answers; each must be right. */
 static unsigned int receive_batch(int udp, const unsigned int *keys)
 {
 	static char room[BATCH][256];
@@ -292,7 +292,7 @@ static struct run run_gets(int udp, double seconds)
 	return r;
 }
 
-/* Every key once, so that it is in the cache if there is one. */
+/* Get every key once, so that the cache, if any, has it. */
 static void warm(int udp)
 {
 	unsigned int keys[BATCH], i, key;
@@ -318,7 +318,7 @@ static int attached(int index)
 	return fd;
 }
 
-/* Wait until the cache's programs are attached, and keep them. */
+/* Wait until the cache's programs are attached, and open them. */
 static void find_programs(void)
 {
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = near, .attach_point = BPF_TC_EGRESS);
@@ -335,7 +335,7 @@ static void find_programs(void)
 		}
 	}
 	tc_opts = (struct bpf_tc_opts) { .sz = sizeof(tc_opts), .handle = 1, .priority = 1 };
-	/* The priority is the kernel's choice: it counts down from here. */
+	/* The kernel chooses the priority, counting down from here. */
 	for (i = 49152; i > 49140 && !tc_opts.prog_id; i--) {
 		tc_opts.priority = i;
 		if (bpf_tc_query(&hook, &tc_opts))
@@ -346,7 +346,7 @@ static void find_programs(void)
 		die("the cache is not attached");
 }
 
-/* Without it there is nothing between the two ends. */
+/* Attach or detach the cache. */
 static void attach(bool on)
 {
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = near, .attach_point = BPF_TC_EGRESS);
@@ -370,7 +370,7 @@ static void attach(bool on)
 		die("the cache cannot be attached or taken away: %s", strerror(-err));
 }
 
-/* What the scheduler has given to all threads of memcached, in seconds. */
+/* CPU time of all threads of memcached, in seconds. */
 static double memcached_seconds(void)
 {
 	unsigned long long ns, sum = 0;
@@ -436,7 +436,7 @@ static void measure_side(const struct plan *plan, struct side *side, int udp, in
 		die("of %llu gets %llu were not answered by the cache", r.answers, before);
 	row_set(side->rate, round, (double)r.answers / r.seconds);
 	row_set(side->lost, round, 1e6 * (double)r.lost / (double)(r.answers + r.lost));
-	/* Counting the time of programs takes time itself. */
+	/* Measuring the run time of programs takes time itself. */
 	stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
 	cpu = memcached_seconds() + programs_seconds();
 	r = run_gets(udp, plan->seconds / 2);
@@ -473,7 +473,7 @@ static void start(const char *cache_program)
 
 /**
  * cache_measure() - measure the cache for memcached
- * @plan: how
+ * @plan: the plan
  * @cache: the example's program
  */
 void cache_measure(const struct plan *plan, const char *cache)

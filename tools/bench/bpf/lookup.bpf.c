@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Programs that look up keys: in a hash map, in a trie, and in kvtree.  They are
- * loaded once for each size of key; `key_len` is a constant to the verifier.
+ * Programs that look up keys in a hash map, in a trie, and in kvtree.  They are loaded
+ * once for each key size; for the verifier, `key_len` is a constant.
  *
- * All choose the same keys if `seed` is the same, and add up the values.
+ * With the same `seed`, all choose the same keys.  They add up the values found.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -19,7 +19,7 @@ const volatile __u32 key_len = KEY_MAX;
 const volatile __u32 nr_probes = 1;
 
 struct probe exact[KEYS_MAX];	/* keys that are in the hash map */
-struct probe covered[KEYS_MAX];	/* keys most of which begin with one of the trie's */
+struct probe covered[KEYS_MAX];	/* keys, most with a prefix in the trie */
 
 __u64 seed;
 __u64 found, sum;
@@ -41,7 +41,7 @@ struct {
 
 enum what { NOTHING, HASH, GET, NOTHING_PREFIX, TRIE, LPM };
 
-/* Knuth's multiplicative generator: its high bits are good enough to choose. */
+/* Knuth's multiplicative generator: its high bits are random enough. */
 static __always_inline __u32 choose(void)
 {
 	__u32 at;
@@ -102,7 +102,7 @@ static __always_inline void in_kvtree(const struct probe *probe, enum what what)
 	add(len == sizeof(value) ? &value : 0);
 }
 
-/* What all have in common, and is taken off. */
+/* The common work of all programs, to be subtracted. */
 static __always_inline void in_nothing(const struct probe *probe)
 {
 	__u8 key[KEY_MAX] = {};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lookups.  The same keys are put into a hash map and a store, the same prefixes
- * into a trie and a store, for each size of key; programs look up random ones.
+ * Lookups.  For each key size, a hash map and a store hold the same keys, and a trie and
+ * a store hold the same prefixes; programs look up random keys.
  *
- * The time of a lookup is that of a program that makes many, less that of one that
- * does all the same but for the lookups, in the same round.  All programs of a
- * round choose the same keys, and what they have found has to be the same.
+ * The time of a lookup is the time of a program with many lookups, minus the time of one
+ * without them in the same round.  All programs of a round choose the same keys, and must
+ * find the same values.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #include "lookup.h"
 #include "lookup.skel.h"
 
-/* Of a hundred keys that are looked up in the trie, so many begin with a prefix. */
+/* Percentage of the looked-up keys that begin with a prefix in the trie. */
 #define COVERED		90u
 #define PREFIX_MIN	3u
 
@@ -91,7 +91,7 @@ static double store_bytes(const struct kvtree *kv)
 	return stat[KVTREE_STAT_BYTES];
 }
 
-/* What a map is charged, as the kernel tells it. */
+/* The memory charged for a map, from the kernel. */
 static double map_bytes(int fd)
 {
 	char path[64], line[128];
@@ -119,7 +119,7 @@ static void memory_row(const struct plan *plan, const struct size *s, const char
 		row_set(row, i, bytes / plan->keys);
 }
 
-/* Keys of the hash map, random, no two the same. */
+/* Random, distinct keys for the hash map. */
 static double fill_exact(const struct plan *plan, struct size *s, struct kvtree *kv)
 {
 	int fd = bpf_map__fd(s->skel->maps.hash);
@@ -139,7 +139,7 @@ static double fill_exact(const struct plan *plan, struct size *s, struct kvtree 
 
 /*
  * Prefixes of whole bytes: kvtree has no others.  A third of them begin with another
- * one, as a route to a part of a network does.
+ * prefix, like a route to a part of a network.
  */
 static double fill_prefixes(const struct plan *plan, struct size *s, struct kvtree *kv)
 {
@@ -248,7 +248,7 @@ static int program_fd(const struct size *s, int kind)
 	return bpf_program__fd(programs[kind]);
 }
 
-/* Run a program so many times: nanoseconds for each lookup. */
+/* Run a program this many times, and return nanoseconds for each lookup. */
 static double run_program(const struct size *s, int kind, unsigned int repeat, uint64_t seed)
 {
 	struct lookup_bpf__bss *bss = s->skel->bss;
@@ -281,7 +281,7 @@ static double timed(const struct size *s, int kind, unsigned int repeat, uint64_
 	return ns;
 }
 
-/* A map and kvtree, which must have found the same, beside nothing. */
+/* Compare a map with kvtree, which must find the same, and with an empty program. */
 static void compare(const struct plan *plan, struct size *s, int nothing, unsigned int round,
 		    bool all)
 {
@@ -304,7 +304,7 @@ static void compare(const struct plan *plan, struct size *s, int nothing, unsign
 	row_set(s->row[nothing + 2], round, ns[1] - base);
 }
 
-/* On one CPU. */
+/* Run on one CPU. */
 static void pin(void)
 {
 	cpu_set_t set;
@@ -322,7 +322,7 @@ static double rows_ratio(struct row *a, struct row *b)
 
 /**
  * lookup_measure() - measure lookups in maps and in kvtree
- * @plan: how
+ * @plan: the plan
  */
 void lookup_measure(const struct plan *plan)
 {

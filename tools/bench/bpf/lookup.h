@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the programs that look keys up share with whoever runs them. */
+/* Shared by the programs that look keys up and their runner. */
 #ifndef BENCH_BPF_LOOKUP_H
 #define BENCH_BPF_LOOKUP_H
 
@@ -8,12 +8,12 @@
 /* Lookups in a run of a program. */
 #define LOOKUPS		64
 
-/* A key to look up, or a prefix: whole ones have the size of the map's keys. */
+/* A key or prefix to look up; whole keys have the size of the map's keys. */
 struct probe {
 	__u8 data[KEY_MAX];
 };
 
-/* As BPF_MAP_TYPE_LPM_TRIE wants it. */
+/* The key format of BPF_MAP_TYPE_LPM_TRIE. */
 struct trie_key {
 	__u32 bits;
 	__u8 data[KEY_MAX];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bench-bpf: what BPF programs pay for lookups in kvtree, beside the kernel's own
- * maps; and a cache in XDP beside the server that it stands before.  "make
- * bench-bpf" runs it in the stock lane.
+ * bench-bpf: the cost of lookups by BPF programs in kvtree, compared with the kernel's own
+ * maps; and a cache in XDP in front of a server.  "make bench-bpf" runs it in the stock
+ * lane.
  */
 #include <string.h>
 

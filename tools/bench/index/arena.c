@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory for the benchmark: slabs like the kernel's, side by side in one piece
- * of address space that is made of huge pages or of small ones.
+ * Memory for the benchmark: slabs like the kernel's, in one piece of address space that
+ * consists of huge or of small pages.
  *
- * A slab holds objects of one cache and nothing else; what is known of it stands
- * in a table beside the arena.  Each thread has a list of free objects per cache,
- * and gives some back to their slabs when it grows long.  It takes all that are
- * free in a slab together, and a slab without objects can become any cache's, so
- * that objects that are allocated one after the other lie side by side, whatever
- * was freed before in which order.
+ * A slab holds objects of one cache; its metadata is in a table outside of the arena.  Each
+ * thread has a list of free objects per cache, and returns some to their slabs when the list
+ * grows long.  It takes all free objects of a slab at once, and an empty slab can be reused by
+ * any cache, so that objects allocated in sequence are adjacent, whatever was freed before in
+ * which order.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +19,13 @@
 
 #include "arena.h"
 
-/* Of address space; a debugger may have less. */
+/* Bytes of address space; a debugger may have less. */
 #define ARENA_MAX	(64ull << 30)
 #define SLAB_SIZE	(64ull << 10)
 #define NR_SLABS	(ARENA_MAX / SLAB_SIZE)
 #define HUGE_SIZE	(2ull << 20)
 #define MAX_CACHES	24
-/* Free objects that a thread keeps, and gives away at once. */
+/* Free objects that a thread keeps, and that it returns at once. */
 #define KEEP		256
 #define GIVE		128
 
@@ -38,7 +37,7 @@ struct slab {
 	struct kmem_cache *cache;
 	struct object *free;
 	unsigned int nr_free;
-	/* Of a list of the cache's slabs with free objects, or of the empty ones. */
+	/* On the cache's list of slabs with free objects, or on the list of empty slabs. */
 	struct slab *next, **link;
 };
 
@@ -51,12 +50,12 @@ struct kmem_cache {
 	struct slab *partial;
 };
 
-/* What a thread has of a cache. */
+/* A thread's objects of a cache. */
 struct stock {
 	struct object *free;
 	unsigned int nr;
-	long live;		/* objects allocated less those freed, by this thread */
-	/* The rest of a slab: objects that were freed, and such as never were used. */
+	long live;		/* objects allocated minus objects freed, by this thread */
+	/* The rest of a slab: objects that were freed or never used. */
 	struct object *rest;
 	char *fresh;
 	char *fresh_end;
@@ -71,10 +70,10 @@ static u64 arena_size = ARENA_MAX;
 static struct slab slabs[NR_SLABS];
 static pthread_mutex_t slabs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slab *empty;
-static unsigned long slabs_taken;	/* from the arena; some may be empty again */
+static unsigned long slabs_taken;	/* from the arena; some may be empty */
 static unsigned long slabs_used;
 
-/* kmalloc() */
+/* The size classes of kmalloc(). */
 static const u16 sizes[] = { 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192 };
 static struct kmem_cache *kmalloc_caches[ARRAY_SIZE(sizes)];
 static u8 size_index[KMALLOC_MAX_CACHE_SIZE / 8 + 1];
@@ -105,7 +104,7 @@ unsigned long arena_bytes(void)
 	return slabs_used * SLAB_SIZE;
 }
 
-/* By this thread: the benchmark fills with one. */
+/* Counts this thread: the benchmark fills with one. */
 unsigned long arena_live_bytes(void)
 {
 	unsigned long bytes = 0;
@@ -150,7 +149,7 @@ static void slab_unlink(struct slab *slab)
 		slab->next->link = slab->link;
 }
 
-/* A slab that has no objects. */
+/* Take an empty slab. */
 static void take_empty(struct kmem_cache *cache, struct stock *stock)
 {
 	struct slab *slab;
@@ -169,7 +168,7 @@ static void take_empty(struct kmem_cache *cache, struct stock *stock)
 	stock->fresh_end = stock->fresh + cache->per_slab * cache->size;
 }
 
-/* What is free of a slab that has other objects, too. */
+/* Take the free objects of a slab that is partly used. */
 static bool take_partial(struct kmem_cache *cache, struct stock *stock)
 {
 	struct slab *slab;

@@ -4,9 +4,9 @@
 
 #include <linux/types.h>
 
-/* First of all.  @huge: huge pages. */
+/* Call this first.  @huge: use huge pages. */
 void arena_init(bool huge);
-/* Bytes of all slabs, and of the objects that this thread has allocated. */
+/* Bytes of all slabs, and of the objects allocated by this thread. */
 unsigned long arena_bytes(void);
 unsigned long arena_live_bytes(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A process per subject: each has memory and caches to itself while it runs. */
+/* A process per subject: its memory and caches are its own while it runs. */
 #ifndef KVT_BENCH_CHILD_H
 #define KVT_BENCH_CHILD_H
 
@@ -14,9 +14,9 @@ struct child {
 	int to, from;
 };
 
-/* @c has its subject and its configuration. */
+/* @c has its subject and its configuration set. */
 int child_start(struct child *c, unsigned int threads);
-/* Returns false if the process is gone. */
+/* Returns false if the process has exited. */
 bool child_ask(const struct child *c, const struct request *r, struct answer *a);
 void child_stop(struct child *c);
 

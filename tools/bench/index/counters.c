@@ -8,7 +8,7 @@
 
 #include "counters.h"
 
-/* The group's leader; -1: there are none. */
+/* The group's leader; -1: no counters. */
 static __thread int leader;
 static __thread bool tried;
 

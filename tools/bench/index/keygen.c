@@ -11,7 +11,7 @@ static uint32_t put_number(uint64_t n, uint8_t *to)
 	return sizeof(n);
 }
 
-/* Each number below 2^31 comes once: every step can be undone. */
+/* A permutation of the numbers below 2^31: every step can be inverted. */
 static uint32_t shuffle_31(uint32_t n)
 {
 	const uint32_t mask = (1u << 31) - 1;
@@ -21,7 +21,7 @@ static uint32_t shuffle_31(uint32_t n)
 	return n ^ n >> 15;
 }
 
-/* With zeros before it if it has less than @width digits. */
+/* With leading zeros if it has less than @width digits. */
 static uint32_t put_decimal(uint64_t n, uint32_t width, uint8_t *to)
 {
 	uint8_t digits[20];
@@ -36,7 +36,7 @@ static uint32_t put_decimal(uint64_t n, uint32_t width, uint8_t *to)
 	return len;
 }
 
-/* Random bytes, which @n determines. */
+/* Random bytes that depend only on @n. */
 static uint32_t put_random(uint64_t n, uint32_t len, uint8_t *to)
 {
 	struct rng rng = { n };

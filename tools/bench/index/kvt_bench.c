@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * kvt-bench: measure the index in a program, beside other maps.  Subjects take turns in
- * every step of every round, so that other load on the machine affects all of them.
+ * kvt-bench: measure the index in a program, and compare it with other maps.  Subjects take
+ * turns in every step of every round, so that other load on the machine affects all of them.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -123,7 +123,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
 	case 'k':
-		/* Churn makes others besides. */
+		/* Churn adds other keys. */
 		opt.nr_keys = option_number(state, "--keys", arg, 1, 1u << 30);
 		break;
 	case 'n':
@@ -207,9 +207,9 @@ static bool wanted(const struct step *step)
 }
 
 static void __attribute__((__noreturn__)) fail(const struct child *c, const struct step *step,
-					       const char *what, const char *whose)
+					       const char *what, const char *of)
 {
-	fprintf(stderr, "\nkvt-bench: %s, %s: %s%s\n", c->subject->name, step->name, what, whose);
+	fprintf(stderr, "\nkvt-bench: %s, %s: %s%s\n", c->subject->name, step->name, what, of);
 	exit(1);
 }
 
@@ -220,7 +220,7 @@ static void show(const struct child *c, const struct step *step, unsigned int ro
 			step->name, c->subject->name);
 }
 
-/* All subjects, one after the other, which have to find the same. */
+/* Run a step on all subjects in turn; they must find the same. */
 static void run_step(struct child *children, unsigned int nr, const struct step *step,
 		     unsigned int threads, unsigned int round)
 {
@@ -248,7 +248,7 @@ static void run_step(struct child *children, unsigned int nr, const struct step 
 	}
 }
 
-/* What comes after the inserts is done with what the last of these left. */
+/* Later steps use the keys of the last insert. */
 static void run_round(struct child *children, unsigned int nr, const struct group *group,
 		      unsigned int round)
 {

@@ -9,8 +9,8 @@
 #include "memory.h"
 
 /*
- * Huge pages by madvise(); nothing is given back, as by the arena, so that only
- * the first round takes page faults.
+ * Huge pages by madvise().  Like the arena, give nothing back, so that only the first round
+ * takes page faults.
  */
 const char *malloc_conf = "thp:always,metadata_thp:always,dirty_decay_ms:-1,muzzy_decay_ms:-1";
 

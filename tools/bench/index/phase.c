@@ -12,7 +12,7 @@
 /* Operations between two pauses; a power of two. */
 #define PAUSE		64
 
-/* An operation of a workload with writes, chosen before the clock runs. */
+/* An operation of a workload with writes, drawn before the clock runs. */
 struct draw {
 	uint32_t key;
 	bool write;
@@ -33,7 +33,7 @@ static struct {
 	const struct bench_config *config;
 	unsigned int threads;
 	struct zipf zipf;
-	uint64_t oldest;	/* of the keys that are there */
+	uint64_t oldest;	/* of the existing keys */
 	struct request r;
 	struct worker worker[THREADS_MAX];
 } run;
@@ -51,7 +51,7 @@ static uint32_t column_of(uint64_t n, unsigned int column)
 	return (n + column * 0x9e3779u) & 0xffffff;
 }
 
-/* What is told by the high bits has no meaning: it makes values differ. */
+/* The high bits only make values differ. */
 static void make_value(uint64_t n, uint64_t change, union bench_value *value)
 {
 	unsigned int i;
@@ -109,7 +109,7 @@ static void get_one(struct worker *w, uint64_t n)
 	w->found += n;
 }
 
-/* What has to be found is known from the other subjects, not here. */
+/* The driver compares the result with those of other subjects. */
 static void scan_one(struct worker *w, uint64_t n, unsigned int nr)
 {
 	static __thread struct bench_scan out;
@@ -124,7 +124,7 @@ static void scan_one(struct worker *w, uint64_t n, unsigned int nr)
 	w->ops += found;
 }
 
-/* Phases: each worker has its share of the operations. */
+/* Phases: each worker executes its share of the operations. */
 
 static uint64_t share(uint64_t nr, unsigned int id)
 {
@@ -232,10 +232,10 @@ static void do_draws(struct worker *w, unsigned int id)
 
 static const struct phase_kind {
 	void (*run)(struct worker *w, unsigned int id);
-	unsigned int writes;	/* of 1000 that are drawn */
+	unsigned int writes;	/* of 1000 operations */
 	bool drawn;
-	bool even;		/* all keys alike, not by Zipf */
-	bool fresh;		/* every other write is of a key that is not among the first */
+	bool even;		/* uniform, not Zipf */
+	bool fresh;		/* every other write is of a new key */
 	bool writer;
 } kinds[PHASE_NR] = {
 	[PHASE_INSERT]	 = { insert_all, .writer = true },
@@ -300,7 +300,7 @@ static void work(unsigned int id)
 		run.s->end();
 }
 
-/* Does the subject have what the phase needs? */
+/* Whether the subject supports the phase. */
 static bool can(const struct subject *s)
 {
 	if (s->chase || run.r.phase == PHASE_CHASE)
@@ -335,7 +335,7 @@ static void prepare(void)
 	}
 }
 
-/* What else there is to know, the clock stopped. */
+/* Collect the other results, after stopping the clock. */
 static void conclude(struct answer *a)
 {
 	unsigned int i;
@@ -356,7 +356,7 @@ static void conclude(struct answer *a)
 	}
 }
 
-/* Added to what there is; or, before a phase, taken away. */
+/* Add the subject's counts; or, before a phase, subtract them. */
 static void count_swaps(struct bench_swaps *swaps, int sign)
 {
 	struct bench_swaps now = { 0 };

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Show what it costs to free memory sooner or later, and more or less at once.
+"""Show the cost of freeing memory sooner or later, and in larger or smaller batches.
 
 reclaim.py --json FILE --plot FILE.svg LOG
 
 The trade-off of Figure 4 in "Analyzing the tradeoff between throughput and latency in
-multicore scalable in-memory database systems".  LOG is that of a kernel in which
-kvtree_bench ran after lines that say what followed: "kvtree_bench: reclaim MS OBJECTS".
+multicore scalable in-memory database systems".  LOG is the log of a kernel in which
+kvtree_bench ran, with a line "kvtree_bench: reclaim MS OBJECTS" before each result.
 """
 
 import argparse
@@ -25,7 +25,7 @@ COLUMNS = ("p50", "p99", "p999", "p9999", "max", "waiting_max")
 
 
 def read(path):
-    """A row for each interval and batch; the number of puts tells the throughput."""
+    """A row for each interval and batch; the number of puts is the throughput."""
     rows = []
     with open(path, encoding="utf-8", errors="replace") as f:
         for line in f:

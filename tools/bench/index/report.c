@@ -12,7 +12,7 @@
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 
 /*
- * Rates use CPU time, which excludes other processes and what the hypervisor takes.  The
+ * Rates use CPU time, which excludes other processes and time taken by the hypervisor.  The
  * time of helper threads is included, in equal parts for each thread.
  */
 void report_add(struct row *row, const struct answer *a)
@@ -32,7 +32,7 @@ void report_add(struct row *row, const struct answer *a)
 	}
 }
 
-/* Of 100 exchanges of a kind so many were lost. */
+/* The percentage of exchanges of a kind that were lost. */
 static double lost(const struct row *row, enum bench_swap kind)
 {
 	uint64_t all = row->swaps.made[kind] + row->swaps.lost[kind];
@@ -50,7 +50,7 @@ static double per_key(const struct row *row, uint64_t bytes)
 	return (double)bytes / row->nr_keys;
 }
 
-/* The same with the other pages. */
+/* The same row with the other page size. */
 static const struct row *other_pages(const struct row *rows, unsigned int nr, const struct row *of)
 {
 	const struct row *r;
@@ -141,7 +141,7 @@ void report_table(const struct row *rows, unsigned int nr)
 	printf("Millions of operations (scans: of pairs) per second of CPU time, times threads.\n");
 }
 
-/* With huge pages, if there are such rows. */
+/* Find a row, with huge pages if possible. */
 static const struct row *find(const struct row *rows, unsigned int nr, const char *subject,
 			      const char *step, unsigned int threads)
 {
@@ -161,7 +161,7 @@ static void add_ratio(json_t *results, const char *name, const struct row *of,
 		results_add_ratio(results, name, median(of) / median(to));
 }
 
-/* How much the second thread brings. */
+/* The speedup by the second thread. */
 static double second(const struct row *one, const struct row *two)
 {
 	return median(two) / median(one) - 1;
@@ -178,7 +178,7 @@ static void add_scale(json_t *results, const char *name, const struct row *rows,
 		results_add_ratio(results, name, second(one, two) / second(chase_one, chase_two));
 }
 
-/* kvtree to every other subject in every step, with a thread and huge pages. */
+/* Ratios of kvtree to every other subject in every step, with one thread and huge pages. */
 static void add_peers(json_t *results, const struct row *rows, unsigned int nr)
 {
 	const struct row *r;
@@ -193,7 +193,7 @@ static void add_peers(json_t *results, const struct row *rows, unsigned int nr)
 	}
 }
 
-/* The others have no batches: beside their gets. */
+/* Batches are compared with the gets of the others, which have no batches. */
 static void add_batches(json_t *results, const struct row *rows, unsigned int nr)
 {
 	const char *const keys[] = { "W1", "W2", "W3", NULL };
@@ -216,7 +216,7 @@ static void add_batches(json_t *results, const struct row *rows, unsigned int nr
 	}
 }
 
-/* The Bw-tree's bars. */
+/* The Bw-tree's targets. */
 static void add_bwtree(json_t *results, const struct row *rows, unsigned int nr)
 {
 	static const struct {

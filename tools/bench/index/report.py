@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Put together what the parts of the benchmark measured.
+"""Combine the results of the benchmark's parts.
 
 report.py --json FILE --plot FILE.svg RESULTS...
 
 A file of RESULTS is kvt-bench's JSON, or the log of a kernel in which kvtree_bench
-ran.  Prints a table of the kernel's rows and all ratios that have to be reached.
+ran.  Prints a table of the kernel's rows, and all ratios with targets.
 """
 
 import argparse
@@ -34,7 +34,7 @@ KEYS = {
     "uml": "in a kernel",
 }
 
-# What has to be reached.
+# Minimum ratios.
 TARGETS = {
     "get_W1_vs_lmdb": 2.4,
     "get_W2_vs_lmdb": 2.0,
@@ -54,7 +54,7 @@ TARGETS = {
     "scale2_put": 0.88,
 }
 
-# What may not be more.
+# Maximum ratios.
 LIMITS = {
     "uml_put_p999_vs_median": 20,
     "uml_put_p9999_vs_baseline": 1.5,
@@ -74,7 +74,7 @@ LAYOUT = re.compile(r"kvtree_bench: (layout \w+|lookup) (.*?)\s*$")
 
 
 def kernel_rows(log):
-    """The rows of rates that a kernel's log has, and those of single numbers."""
+    """The rows of rates in a kernel's log, and those of single numbers."""
     rates, others = {}, []
     for line in log.splitlines():
         if found := ROW.search(line):
@@ -113,7 +113,7 @@ def kernel_rows(log):
 
 
 def kernel_ratios(rows):
-    """kvtree to every other system in every workload of the kernel."""
+    """Ratios of kvtree to every other system in every workload of the kernel."""
     medians = {(r["workload"], r["system"]): r["median"] for r in rows}
     ratios = {}
     for (workload, system), median in medians.items():
@@ -125,7 +125,7 @@ def kernel_ratios(rows):
 
 
 def latency_ratios(others):
-    """Puts beside what the machine does anyhow: an empty loop, and a hash table's."""
+    """Puts compared with the machine's own latencies: an empty loop, and a hash table."""
     by = {r["system"]: r for r in others if r["workload"] == "put_latency_uml"}
     ratios = {}
     own, held = by.get("kvtree"), by.get("kvtree_held")
@@ -156,7 +156,7 @@ def read(path):
 
 
 def print_kernel(rows, others):
-    """What kvt-bench has no table for."""
+    """Print the kernel's rows, which kvt-bench does not print."""
     print(f"{'workload':20} {'system':11} {'median':>10} {'min':>8} {'max':>8}")
     for r in rows:
         print(
@@ -170,7 +170,7 @@ def print_kernel(rows, others):
 
 
 def print_ratios(ratios):
-    """Those that are to be reached, and whether they are."""
+    """Print the ratios with targets, and whether they reach them."""
     print(f"{'ratio':34} {'is':>7} {'to be':>6}")
     for name, target in TARGETS.items():
         if name not in ratios:
@@ -184,13 +184,13 @@ def print_ratios(ratios):
 
 
 def in_words(workload):
-    """What "get_W1" is: the title of its panel."""
+    """The title of a panel, such as "get_W1"."""
     work, _, keys = workload.rpartition("_")
     return f"{WORK.get(work, work)}, {KEYS.get(keys, keys)}"
 
 
 def plot(rows, path):
-    """An SVG picture of all rows with one thread, a panel for each workload."""
+    """Write an SVG of all rows with one thread, with a panel for each workload."""
     panels = {}
     for r in rows:
         if "median" in r and r["threads"] == 1 and "chase" not in (r["workload"], r["system"]):

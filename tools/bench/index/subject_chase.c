@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A pointer chase: loads that wait for each other, one per cache line, all over
- * memory.  It says what a second thread can bring on this machine.
+ * A pointer chase: loads that wait for each other, one per cache line, all over memory.  It
+ * shows how much a second thread can gain on this machine.
  */
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The index with value blocks, without a store around it: what stands between
- * an operation's validation and its result.
+ * The index with value blocks, without a store around it: the part of an operation between
+ * its validation and its result.
  */
 #include <linux/bitmap.h>
 #include <linux/err.h>
@@ -30,10 +30,10 @@ static struct kvt_quota quota;
 static struct kvt_stats stats;
 static struct kvt_reclaim reclaim;
 
-/* What a thread has to itself. */
+/* A thread's own state. */
 static __thread struct kvt_iter *iter;
 static __thread u64 version;
-/* Bytes of the values that this thread allocated, less those that it retired. */
+/* Bytes of the values allocated by this thread, minus those it retired. */
 static __thread s64 value_bytes;
 static s64 all_value_bytes;
 
@@ -142,7 +142,7 @@ static struct kvt_value *new_columns(const struct kvt_mem *mem, const struct kvt
 	return v;
 }
 
-/* Hold the place of a key, and have a bag for its old value, if there is one. */
+/* Lock the place of a key, and prepare a bag for its old value, if any. */
 static struct kvt_bag *begin(struct kvt_change *change)
 {
 	struct kvt_bag *bag;
@@ -159,7 +159,7 @@ static struct kvt_bag *begin(struct kvt_change *change)
 	return bag;
 }
 
-/* False: another thread was first, and begin() is to be called again. */
+/* Returns false if another thread was first: begin() must be called again. */
 static bool commit(struct kvt_change *change, struct kvt_bag *bag, struct kvt_value *v)
 {
 	bool done;
@@ -207,7 +207,7 @@ static void kv_put(struct bench_key_ref key, const union bench_value *value)
 	ops->finish(&change);
 }
 
-/* The other columns are copied while the key's place is held. */
+/* Copies the other columns while the key's place is locked. */
 static bool kv_put_column(struct bench_key_ref key, unsigned int column, uint32_t to)
 {
 	const struct kvt_mem mem = { .gfp = GFP_KERNEL };
@@ -266,7 +266,7 @@ static bool kv_remove(struct bench_key_ref key)
 	return found;
 }
 
-/* What a get returns besides the value. */
+/* A get also returns the version. */
 static __thread u64 copied_version;
 
 static inline bool copy_number(const struct kvt_value *v, uint64_t *number)
@@ -275,7 +275,7 @@ static inline bool copy_number(const struct kvt_value *v, uint64_t *number)
 
 	if (IS_ERR_OR_NULL(v))
 		return false;
-	/* It is the only column, and too short to be a blob. */
+	/* The only column, and too short to be a blob. */
 	memcpy(number, kvt_value_plain_data(v, &len), sizeof(*number));
 	WRITE_ONCE(copied_version, v->version);
 	return true;
@@ -357,14 +357,14 @@ static unsigned int kv_get_batch(const struct bench_key_ref *keys, uint64_t *val
 	return found;
 }
 
-/* Pairs that are asked for at once. */
+/* Pairs requested at once. */
 #define RUN		16
 
 static int next(struct kvt_pair *pairs, unsigned int max)
 {
 	int nr;
 
-	/* Too much work without a result: the driver of a store does the same. */
+	/* Too much work without a result: repeat, as a store does. */
 	while (nr = ops->iter_next(iter, pairs, max), unlikely(nr < 0)) {
 		rcu_read_unlock();
 		ops->iter_rest(iter);
@@ -411,7 +411,7 @@ static void kv_memory(struct bench_memory *m)
 	m->slack = m->all - m->nodes - m->values;
 }
 
-/* The engine's own counter of a name; 0 if it has none. */
+/* The engine's counter with a name; 0 if it has none. */
 static u64 engine_count(const char *name)
 {
 	unsigned int i;

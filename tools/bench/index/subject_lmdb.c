@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * LMDB, in a file in memory, without syncing: a transaction for many writes, a
- * snapshot for many reads.  Reads of the thread that writes are in its
- * transaction.
+ * snapshot for many reads.  Reads by the writing thread are in its transaction.
  */
 #include <lmdb.h>
 #include <sched.h>
@@ -39,9 +38,8 @@ static void must(int err)
 }
 
 /*
- * A file system in memory for this process alone, since it is a mount that says
- * whether files have huge pages.  Without the right to mount there are small
- * ones; the results tell.
+ * A private file system in memory, because a mount option decides on huge pages.
+ * Without the right to mount, small pages are used; the results show it.
  */
 static void mount_pages(bool small)
 {
@@ -70,7 +68,7 @@ static void lm_init(const struct bench_config *config)
 	must(mdb_env_set_mapsize(env, MAP_SIZE));
 	must(mdb_env_open(env, path, MDB_NOSUBDIR | MDB_NOSYNC | MDB_WRITEMAP | MDB_NOLOCK |
 			  MDB_NOTLS, 0600));
-	/* It goes with the process. */
+	/* It is removed with the process. */
 	unlink(path);
 	must(mdb_txn_begin(env, NULL, 0, &txn));
 	must(mdb_dbi_open(txn, NULL, 0, &dbi));
@@ -89,7 +87,7 @@ static void end_writes(void)
 	pending = 0;
 }
 
-/* No snapshot is older than a write: nothing watches over them. */
+/* Nothing checks that snapshots are newer than the last write. */
 static void lm_end(void)
 {
 	end_writes();
@@ -127,7 +125,7 @@ static MDB_cursor *cursor(void)
 	return writes_cursor;
 }
 
-/* The first write ends the snapshot that was read from. */
+/* The first write ends the current snapshot. */
 static void lm_write(void)
 {
 	if (reads) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Maps from crates.io, which peers/ makes a library of. */
+/* Maps from crates.io, built as a library by peers/. */
 #include "memory.h"
 #include "peers/peers.h"
 

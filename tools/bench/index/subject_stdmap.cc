@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * std::map with a lock.  Who waits for it spins, so that waiting is seen in the
- * CPU time that is measured.
+ * std::map with a lock.  Waiting threads spin, so that the measured CPU time
+ * includes the waiting.
  */
 #include <cstring>
 #include <map>

@@ -10,8 +10,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static void (*job)(unsigned int worker);
 static void (*on_start)(void);
-static unsigned int turn;	/* jobs given out */
-static unsigned int wanted;	/* workers that take part in this one */
+static unsigned int turn;	/* jobs started */
+static unsigned int wanted;	/* workers that take part in this job */
 static unsigned int busy;
 
 static void *work(void *arg)

@@ -58,7 +58,7 @@ static const struct step ten_digits[] = {
 	{ 0 }
 };
 
-/* What the paper on the Bw-tree measures: see its section VI. */
+/* The workloads of the paper on the Bw-tree: see its section VI. */
 static const struct step synthetic[] = {
 	{ "insert_W9", "W9", PHASE_INSERT },
 	{ "synthetic_W9", "W9", PHASE_SYNTHETIC },

@@ -21,7 +21,7 @@
 #include "../zipf.h"
 
 /* histogram.c: how many operations took how long */
-#define HISTOGRAM_BITS		8	/* of a duration are kept: 1/256 is lost */
+#define HISTOGRAM_BITS		8	/* precision of a duration: 1/256 */
 #define HISTOGRAM_OCTAVES	32	/* up to 2^40 ns, 18 minutes */
 #define HISTOGRAM_BUCKETS	((HISTOGRAM_OCTAVES + 1) << HISTOGRAM_BITS)
 
@@ -71,13 +71,13 @@ const char *workload_text(const struct workload *w, char *buf, size_t size);
 
 /* record.c: the records of a store, by number */
 #define RECORD_PREFIX	"user"		/* of every key */
-#define RECORD_DIGITS	20		/* of a number without a key size, at the most */
+#define RECORD_DIGITS	20		/* maximum for a number without a key size */
 
 struct shape {
 	uint64_t records;		/* loaded: numbers 0..records-1 */
 	unsigned int fields;		/* columns; 1: a value without columns */
 	unsigned int field_size;
-	unsigned int key_size;		/* 0: as long as the number */
+	unsigned int key_size;		/* 0: as long as needed */
 	bool ordered;			/* keys ascend with the numbers */
 };
 
@@ -92,11 +92,11 @@ bool record_right(const char *key, size_t key_len, unsigned int field, const cha
 		  size_t len);
 
 /* inserts.c: the numbers of records that are inserted, for all processes */
-#define INSERTS_WINDOW	(1u << 18)	/* inserts under way, at the most */
+#define INSERTS_WINDOW	(1u << 18)	/* maximum inserts in progress */
 
 struct inserts {
-	_Atomic uint64_t next;		/* the number that is inserted next */
-	_Atomic uint64_t last;		/* this record and all before it are there */
+	_Atomic uint64_t next;		/* the number of the next insert */
+	_Atomic uint64_t last;		/* this record and all before it exist */
 	atomic_bool busy;
 	_Atomic uint8_t there[INSERTS_WINDOW];
 };
@@ -112,11 +112,11 @@ struct chooser {
 	const struct workload *workload;
 	const struct shape *shape;
 	struct inserts *inserts;
-	struct rng kinds;		/* a sequence each: one does not move the other */
+	struct rng kinds;		/* separate sequences */
 	struct rng keys;
 	struct rng details;
 	struct zipf zipf;
-	uint64_t universe;		/* zipfian: records that may be there in the end */
+	uint64_t universe;		/* zipfian: records that may exist at the end */
 };
 
 struct plan;
@@ -129,9 +129,9 @@ uint64_t chooser_record(struct chooser *ch);
 /* request.c: an operation, from when it is queued until it has completed */
 enum verdict {
 	VERDICT_RIGHT,
-	VERDICT_FAILED,		/* the kernel said no */
-	VERDICT_MISS,		/* a record that is there was not found */
-	VERDICT_WRONG,		/* what was found is not what was stored */
+	VERDICT_FAILED,		/* the kernel returned an error */
+	VERDICT_MISS,		/* an existing record was not found */
+	VERDICT_WRONG,		/* the data found differs from the data stored */
 	VERDICTS
 };
 
@@ -140,11 +140,11 @@ struct request {
 	enum kind kind;
 	bool second;			/* the write of a read-modify-write */
 	uint64_t number;		/* of the record */
-	unsigned int field;		/* that is written */
+	unsigned int field;		/* to be written */
 	unsigned int limit;		/* of a scan */
-	uint32_t salt;			/* of what is written */
-	uint64_t queued;		/* when, in ns */
-	int result;			/* of the kernel */
+	uint32_t salt;			/* of the data written */
+	uint64_t queued;		/* the time, in ns */
+	int result;			/* from the kernel */
 	size_t key_len;
 	char *key;
 	char *value;
@@ -177,7 +177,7 @@ struct driver {
 	/* Returns 0 or a negative errno. */
 	int (*open)(void **driver, struct kvtree *kv, unsigned int depth, unsigned int flags);
 	void (*close)(void *driver);
-	/* Where the operation is to be laid out. */
+	/* Returns where to lay out the operation. */
 	struct kvtree_op *(*room)(void *driver, const struct request *r);
 	/* Returns 0 or a negative errno. */
 	int (*queue)(void *driver, struct request *r);
@@ -223,10 +223,10 @@ struct plan {
 	struct series series[SERIES_MAX];
 	unsigned int nr_series;
 	bool series_chosen;		/* by the user */
-	uint64_t operations;		/* 0: as many as there is time for */
+	uint64_t operations;		/* 0: as many as time allows */
 	uint64_t warmup;		/* operations that are not measured */
 	double seconds;			/* 0: until the operations are done */
-	double rate;			/* operations per second; 0: one after the other */
+	double rate;			/* operations per second; 0: no limit */
 	unsigned int threads;		/* in each process */
 	unsigned int processes;
 	unsigned int runs;
@@ -246,16 +246,16 @@ unsigned int plan_clients(const struct plan *plan);
 bool plan_is_dry(const struct plan *plan);
 bool plan_kind_used(const struct plan *plan, enum kind kind);
 
-/* target.c: the store that is measured */
+/* target.c: the store to be measured */
 struct target {
 	const struct plan *plan;
-	struct kvtree *kv;		/* NULL: none is needed */
+	struct kvtree *kv;		/* NULL: not needed */
 	struct kvtree *admin;		/* a session that outlives the store */
 	char name[KVTREE_NAME_MAX];
-	bool own;			/* made here, to be destroyed */
-	bool loaded;			/* here, to be removed */
+	bool own;			/* created here, to be destroyed */
+	bool loaded;			/* loaded here, to be removed */
 	double load_seconds;
-	struct inserts *inserts;	/* of the run, NULL: there is none */
+	struct inserts *inserts;	/* of the run, or NULL */
 };
 
 void target_open(struct target *t, const struct plan *plan);
@@ -266,12 +266,12 @@ void target_end(void);
 
 /* crew.c: processes and threads */
 struct tally {
-	uint64_t begin;			/* when, in ns */
+	uint64_t begin;			/* the time, in ns */
 	uint64_t end;
 	_Atomic uint64_t done;		/* while it runs */
-	uint64_t records;		/* that scans returned */
+	uint64_t records;		/* returned by scans */
 	uint64_t verdict[VERDICTS];
-	int error;			/* the first of what failed */
+	int error;			/* the first error */
 	struct histogram latency[KINDS];
 };
 
@@ -280,7 +280,7 @@ struct shared {
 	sem_t go;
 	atomic_uint ready;		/* clients at the start */
 	atomic_bool stop;
-	_Atomic int fatal;		/* an errno that ended it all */
+	_Atomic int fatal;		/* an errno that ended the run */
 	struct tally tally[];		/* of each client */
 };
 
@@ -302,7 +302,7 @@ struct result {
 	const struct series *series;
 	unsigned int runs;
 	double *throughput;		/* of each run */
-	double seconds;			/* of all runs, and so is what follows */
+	double seconds;			/* of all runs, as are the following */
 	uint64_t operations;
 	uint64_t records;
 	uint64_t verdict[VERDICTS];
@@ -320,7 +320,7 @@ void result_free(struct result *res);
 struct spread result_spread(const struct result *res);
 uint64_t result_errors(const struct result *res);
 
-/* crew.c, once more */
+/* crew.c */
 struct shared *crew_shared(unsigned int clients);
 void crew_run(struct crew *crew, struct result *res, struct progress *progress);
 bool crew_interrupted(void);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which operation comes next, and on which record, as YCSB chooses.
+ * Choose the next operation and its record, like YCSB.
  */
 #include "bench_load.h"
 
-#define SCATTERED_RANKS	10000000000ull	/* of which YCSB draws before it hashes */
+#define SCATTERED_RANKS	10000000000ull	/* YCSB draws one of these before hashing */
 
 /*
- * How many records there may be in the end.  A rank is hashed to one of them,
- * and it is drawn again while that record is not there: so which records are
- * popular does not change when some are inserted.
+ * The maximum number of records at the end.  A rank is hashed to one of them, and drawn
+ * again while that record does not exist: so inserts do not change which records are popular.
  */
 static uint64_t universe(const struct plan *plan, const struct workload *w)
 {
@@ -21,10 +20,10 @@ static uint64_t universe(const struct plan *plan, const struct workload *w)
 /**
  * chooser_init() - prepare to choose
  * @ch: set up
- * @plan: what the user asks for
+ * @plan: the user's plan
  * @w: the workload
- * @ins: which records there are
- * @client: who chooses; each has sequences of its own
+ * @ins: the existing records
+ * @client: number of the client; each has its own sequences
  */
 void chooser_init(struct chooser *ch, const struct plan *plan, const struct workload *w,
 		  struct inserts *ins, unsigned int client)
@@ -43,7 +42,7 @@ void chooser_init(struct chooser *ch, const struct plan *plan, const struct work
 }
 
 /**
- * chooser_kind() - which operation comes next
+ * chooser_kind() - choose the next operation
  * @ch: the chooser
  *
  * Return: the operation
@@ -75,10 +74,10 @@ static uint64_t scattered(struct chooser *ch, uint64_t last)
 }
 
 /**
- * chooser_record() - which record is asked for next
+ * chooser_record() - choose the next record
  * @ch: the chooser
  *
- * Return: the number of a record that is there
+ * Return: the number of an existing record
  */
 uint64_t chooser_record(struct chooser *ch)
 {

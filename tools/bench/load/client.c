@@ -2,9 +2,9 @@
 /*
  * A client: the thread that measures.
  *
- * It keeps as many requests under way as its series is deep.  In a closed loop
- * the next one is queued when there is room; an open loop (--rate) has a time at
- * which each is to be queued, and measures from then, late or not.
+ * It keeps as many requests in progress as its series is deep.  A closed loop queues the
+ * next request when there is room; an open loop (--rate) schedules a time for each one, and
+ * measures from that time, even if it is late.
  */
 #include <sched.h>
 
@@ -17,13 +17,13 @@ struct client {
 	const struct plan *plan;
 	struct shared *shared;
 	struct tally *tally;
-	bool measure;			/* false while it warms up */
-	uint64_t left;			/* requests to be begun */
+	bool measure;			/* false while warming up */
+	uint64_t left;			/* requests to be started */
 	unsigned int nfree;
 	unsigned int depth;
-	struct request **free;		/* requests that are not under way */
+	struct request **free;		/* requests not in progress */
 	struct request **done;
-	double due;			/* open loop: when the next one is to be queued */
+	double due;			/* open loop: the scheduled time of the next one */
 	double interval;
 	void *driver;
 	struct kvtree *kv;
@@ -31,7 +31,7 @@ struct client {
 	struct request_room room;
 };
 
-/* What no request can be blamed for: everybody stops. */
+/* An error that belongs to no request: stop all clients. */
 static void give_up(struct client *c, int err)
 {
 	int none = 0;
@@ -93,7 +93,7 @@ static bool queue(struct client *c, struct request *r)
 	return !err;
 }
 
-/* Queue what there is room for, and what is due. */
+/* Queue requests that have room and are due. */
 static void queue_all(struct client *c)
 {
 	while (c->nfree && c->left && !stopped(c)) {
@@ -122,14 +122,14 @@ static void record(struct client *c, const struct request *r, enum verdict v, ui
 
 	if (v != VERDICT_RIGHT && !t->error && r->result < 0)
 		t->error = r->result;
-	/* Also while it warms up: an error is an error. */
+	/* Count errors also while warming up. */
 	if (v != VERDICT_RIGHT || c->measure)
 		t->verdict[v]++;
 	if (!c->measure)
 		return;
 	if (r->kind == KIND_SCAN && v == VERDICT_RIGHT)
 		t->records += r->scan.count;
-	/* An open loop's first may be queued a little before it is due. */
+	/* The first request of an open loop may be queued a little early. */
 	histogram_add(&t->latency[r->kind], now > r->queued ? now - r->queued : 0);
 	atomic_fetch_add_explicit(&t->done, 1, memory_order_relaxed);
 }
@@ -164,7 +164,7 @@ static void reap(struct client *c)
 		complete(c, c->done[i], now);
 }
 
-/* This client's part of a number of operations of all. */
+/* This client's share of a number of operations. */
 static uint64_t part(const struct plan *plan, uint64_t all, unsigned int number)
 {
 	unsigned int clients = plan_clients(plan);
@@ -172,7 +172,7 @@ static uint64_t part(const struct plan *plan, uint64_t all, unsigned int number)
 	return all / clients + (number < all % clients);
 }
 
-/* Begin `left` requests, and see them all to their end. */
+/* Start `left` requests, and wait until all have completed. */
 static void loop(struct client *c)
 {
 	while (!c->shared->fatal) {
@@ -237,7 +237,7 @@ static void measure(struct client *c, unsigned int number)
 	c->left = plan->operations ? part(plan, plan->operations, number) : UINT64_MAX;
 	c->tally->begin = now_ns();
 	if (plan->rate) {
-		/* They take turns. */
+		/* Clients take turns. */
 		c->interval = NS * clients / plan->rate;
 		c->due = (double)c->tally->begin + NS * number / plan->rate;
 	}
@@ -246,9 +246,9 @@ static void measure(struct client *c, unsigned int number)
 }
 
 /**
- * client_run() - do a client's part of a run
+ * client_run() - execute a client's part of a run
  * @crew: the run
- * @number: which of the clients it is
+ * @number: number of the client
  *
  * Context: the client's thread.
  */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A crew: the processes and threads that carry out a workload in one way.
+ * A crew: the processes and threads that run a workload in one way.
  *
- * The parent starts them, lets them begin at the same time, watches, and adds up
- * what they found.  Processes and the parent share a piece of memory.
+ * The parent starts them, lets them begin at the same time, watches, and adds up their results.
+ * Processes and the parent share memory for these.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 #include "bench_load.h"
 
-#define POLL_NS		5000000ull	/* between two looks of the parent */
+#define POLL_NS		5000000ull	/* polling interval of the parent */
 
 struct member {
 	const struct crew *crew;
@@ -30,7 +30,7 @@ static void on_signal(int sig)
 }
 
 /**
- * crew_catch_signals() - let a signal end a run in good order
+ * crew_catch_signals() - let signals end a run properly
  */
 void crew_catch_signals(void)
 {
@@ -41,9 +41,9 @@ void crew_catch_signals(void)
 }
 
 /**
- * crew_interrupted() - tell whether a signal came
+ * crew_interrupted() - whether a signal arrived
  *
- * Return: true if one did
+ * Return: true if so
  */
 bool crew_interrupted(void)
 {
@@ -56,10 +56,10 @@ static size_t shared_size(unsigned int clients)
 }
 
 /**
- * crew_shared() - memory for what clients find
+ * crew_shared() - allocate memory for results
  * @clients: their number
  *
- * Return: the memory, which children share
+ * Return: the memory, shared with children
  */
 struct shared *crew_shared(unsigned int clients)
 {
@@ -79,14 +79,14 @@ static void *member_main(void *arg)
 	return NULL;
 }
 
-/* A process of the crew.  It leaves no more behind than the others see. */
+/* The main function of a process of the crew. */
 static void __attribute__((noreturn)) process_main(const struct crew *crew, unsigned int first)
 {
 	unsigned int i, threads = crew->plan->threads;
 	struct member *m = alloc(NULL, threads * sizeof(*m));
 	int err;
 
-	/* The parent says when to stop, also after ^C. */
+	/* The parent decides when to stop, also after ^C. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -113,7 +113,7 @@ static void kill_all(const pid_t *pid, unsigned int nr)
 }
 
 /*
- * Take note of processes that have ended.
+ * Check which processes have ended.
  * Return: how many are left
  */
 static unsigned int look(pid_t *pid, unsigned int nr)
@@ -129,7 +129,7 @@ static unsigned int look(pid_t *pid, unsigned int nr)
 			continue;
 		}
 		pid[i] = 0;
-		/* Others may wait for what this one was to do. */
+		/* Others may wait for a part of this one's work. */
 		if (!WIFEXITED(status) || WEXITSTATUS(status)) {
 			kill_all(pid, nr);
 			die("a process of the bench ended: %s",
@@ -143,7 +143,7 @@ static void start(const struct crew *crew, pid_t *pid)
 {
 	unsigned int i;
 
-	/* Or what is buffered comes out several times. */
+	/* Otherwise each child would print the buffered output again. */
 	fflush(NULL);
 	for (i = 0; i < crew->plan->processes; i++) {
 		pid[i] = fork();
@@ -197,7 +197,7 @@ static void prepare(const struct crew *crew, unsigned int clients)
 		die("cannot make a semaphore: %m");
 }
 
-/* Until all have ended. */
+/* Watch until all have ended. */
 static void watch(const struct crew *crew, pid_t *pid, struct progress *progress)
 {
 	const struct plan *plan = crew->plan;
@@ -225,12 +225,12 @@ static void fail(const struct crew *crew, int err)
 }
 
 /**
- * crew_run() - carry out a workload in one way, once
- * @crew: what is to be done
- * @res: what came of it is added here
- * @progress: to show how far it has come
+ * crew_run() - run a workload in one way, once
+ * @crew: the workload and the way
+ * @res: the results are added here
+ * @progress: to show progress
  *
- * The store is what it was, afterwards: records that were inserted are removed.
+ * Afterwards the store is unchanged: records that were inserted are removed.
  */
 void crew_run(struct crew *crew, struct result *res, struct progress *progress)
 {

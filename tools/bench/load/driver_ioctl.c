@@ -48,7 +48,7 @@ static int queue(void *driver, struct request *r)
 	return 0;
 }
 
-/* What the library does for a call with a single key. */
+/* The same as the library's calls for a single key. */
 static int execute(struct state *s)
 {
 	if (s->batch)

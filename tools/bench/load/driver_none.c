@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * No operation at all: what is measured is the bench itself.
+ * No operation at all: measures the benchmark itself.
  */
 #include "bench_load.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Many operations under way on an io_uring.
+ * Many operations in progress on an io_uring.
  */
 #include "bench_load.h"
 
@@ -26,7 +26,7 @@ static void close_uring(void *driver)
 	free(s);
 }
 
-/* What the library does without io_uring would be measured under a wrong name. */
+/* The library's fallback without io_uring would be measured under a wrong name. */
 static int open_uring(void **driver, struct kvtree *kv, unsigned int depth, unsigned int flags)
 {
 	struct kvtree_ring_opts opts = {

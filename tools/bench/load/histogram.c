@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Durations, counted by how long they are.
+ * Histograms of durations.
  *
- * Every octave, from 2^k to 2^(k+1) ns, is divided into 2^HISTOGRAM_BITS buckets
- * of the same width: a duration is known to 0.4 %, whatever it is.  Minimum,
- * maximum and mean are exact.  A histogram has no pointers and may lie in memory
- * that processes share.
+ * Every octave, from 2^k to 2^(k+1) ns, is divided into 2^HISTOGRAM_BITS buckets of the same
+ * width: the error is at most 0.4 % for every duration.  Minimum, maximum and mean are exact.  A
+ * histogram has no pointers and may be in memory shared by processes.
  *
- * HdrHistogram_c counts in the same way.  It is not used since neither Debian 12 nor
- * Debian 13 has a package of it, and with a fallback for machines without it the same
- * durations would have other percentiles.
+ * HdrHistogram_c counts in the same way.  It is not used because neither Debian 12 nor Debian 13
+ * packages it, and with a fallback for machines without it the same durations would have other
+ * percentiles.
  */
 #include <math.h>
 
@@ -58,8 +57,8 @@ void histogram_add(struct histogram *h, uint64_t ns)
 
 /**
  * histogram_merge() - add one histogram to another
- * @to: where to
- * @from: what is added
+ * @to: the sum
+ * @from: the histogram to add
  */
 void histogram_merge(struct histogram *to, const struct histogram *from)
 {
@@ -78,16 +77,16 @@ void histogram_merge(struct histogram *to, const struct histogram *from)
 }
 
 /**
- * histogram_percentile() - the duration that a share of all did not exceed
+ * histogram_percentile() - the duration that a share of all durations does not exceed
  * @h: the histogram
  * @percent: the share, 0..100
  *
- * Return: the end of the bucket in which it lies, at most the maximum; 0 if
+ * Return: the end of its bucket, at most the maximum; 0 if
  * nothing was counted
  */
 uint64_t histogram_percentile(const struct histogram *h, double percent)
 {
-	/* What 99.99 % of 10000 are should not depend on a rounding error. */
+	/* A rounding error must not affect the 99.99 % percentile of 10000 durations. */
 	uint64_t want = (uint64_t)ceil((double)h->count * percent / 100 - 0.000001);
 	uint64_t seen = 0, end;
 	size_t i;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The numbers of records that are inserted, for all processes.
+ * The numbers of inserted records, for all processes.
  *
- * Each insert takes the next number.  A record is asked for only when it and all
- * records before it are there: so a record that is not found was lost.  Inserts
- * complete in any order; which of them have is kept in a window that moves on.
+ * Each insert takes the next number.  Clients only use a record when it and all records before
+ * it exist: so a record that is not found was lost.  Inserts complete in any order; a moving
+ * window stores which have completed.
  */
 #include <sched.h>
 
 #include "bench_load.h"
 
 /**
- * inserts_begin() - begin to count
+ * inserts_begin() - initialize the counter
  * @ins: the counter
- * @records: records that are there, above 0
+ * @records: number of existing records, above 0
  *
- * Context: nobody else uses it.
+ * Context: no concurrent use.
  */
 void inserts_begin(struct inserts *ins, uint64_t records)
 {
@@ -25,7 +25,7 @@ void inserts_begin(struct inserts *ins, uint64_t records)
 }
 
 /**
- * inserts_last() - the newest record that may be asked for
+ * inserts_last() - the newest record that clients may use
  * @ins: the counter
  *
  * Return: its number
@@ -36,12 +36,12 @@ uint64_t inserts_last(const struct inserts *ins)
 }
 
 /**
- * inserts_crowded() - tell whether to wait before another number is taken
+ * inserts_crowded() - whether to wait before taking another number
  * @ins: the counter
  *
- * Somebody's insert is under way since half a window.  That may be one of the
- * caller's own: it has to see all of these to their end before it waits.  The
- * other half is for those who looked at the same time.
+ * An insert has been in progress for half a window.  It may be one of the caller's own: the
+ * caller must complete all of these before it waits.  The other half is for clients that
+ * check at the same time.
  *
  * Return: true to wait
  */
@@ -53,7 +53,7 @@ bool inserts_crowded(const struct inserts *ins)
 }
 
 /**
- * inserts_take() - a number for an insert
+ * inserts_take() - take a number for an insert
  * @ins: the counter, not crowded
  *
  * Return: the number
@@ -63,7 +63,7 @@ uint64_t inserts_take(struct inserts *ins)
 	return atomic_fetch_add(&ins->next, 1);
 }
 
-/* Move on over what is there.  Called by one at a time. */
+/* Advance over completed inserts.  Called by one client at a time. */
 static void move_on(struct inserts *ins)
 {
 	uint64_t last = inserts_last(ins);
@@ -73,7 +73,7 @@ static void move_on(struct inserts *ins)
 }
 
 /**
- * inserts_done() - an insert has completed
+ * inserts_done() - record a completed insert
  * @ins: the counter
  * @number: its number
  */
@@ -81,8 +81,8 @@ void inserts_done(struct inserts *ins, uint64_t number)
 {
 	atomic_store(&ins->there[number % INSERTS_WINDOW], 1);
 	/*
-	 * Whoever moves on up to the record before may have looked at this place
-	 * too early.  One of the two sees the other: each stores before it looks.
+	 * A client that advances up to the previous record may have checked this place too
+	 * early.  One of the two sees the other: each stores before it checks.
 	 */
 	while (inserts_last(ins) + 1 == number) {
 		if (atomic_exchange(&ins->busy, true)) {

@@ -89,7 +89,7 @@ static const struct argp_option options[] = {
 	{ 0 }
 };
 
-/* What has to wait until all options are known. */
+/* Settings to be resolved when all options are known. */
 struct input {
 	struct plan *plan;
 	struct workload mix;
@@ -300,7 +300,7 @@ static error_t parse_output(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Workloads, with a user's own, and with the distribution that was asked for. */
+/* Choose the workloads, including the user's own, and their distributions. */
 static void settle_workloads(struct argp_state *state, struct input *in)
 {
 	struct plan *plan = in->plan;
@@ -327,7 +327,7 @@ static void settle_series(struct argp_state *state, struct input *in)
 		series_finish(&plan->series[i], in->depth, in->series_flags);
 }
 
-/* The numbers of all records that there will be fit into the keys. */
+/* Whether the numbers of all future records fit into the keys. */
 static bool keys_suffice(const struct plan *plan)
 {
 	double records = (double)plan->shape.records;
@@ -433,10 +433,10 @@ void plan_parse(struct plan *plan, int argc, char **argv)
 }
 
 /**
- * plan_clients() - how many threads there are
+ * plan_clients() - the number of threads
  * @plan: the plan
  *
- * Return: those of all processes
+ * Return: the threads of all processes
  */
 unsigned int plan_clients(const struct plan *plan)
 {
@@ -444,7 +444,7 @@ unsigned int plan_clients(const struct plan *plan)
 }
 
 /**
- * plan_is_dry() - tell whether nothing is executed at all
+ * plan_is_dry() - whether nothing is executed
  * @plan: the plan
  *
  * Return: true if no store is needed
@@ -460,11 +460,11 @@ bool plan_is_dry(const struct plan *plan)
 }
 
 /**
- * plan_kind_used() - tell whether there are operations of a kind
+ * plan_kind_used() - whether a kind of operation is used
  * @plan: the plan
  * @kind: the kind
  *
- * Return: true if a workload has them
+ * Return: true if a workload uses it
  */
 bool plan_kind_used(const struct plan *plan, enum kind kind)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Results as a picture, which tools/bench/plots.py draws. It is a script beside the tool where
- * that was built, or below share where it was installed.
+ * Results as a picture, drawn by tools/bench/plots.py, which is beside the tool in a build, or
+ * below share when installed.
  */
 #include <fcntl.h>
 #include <libgen.h>
@@ -29,7 +29,7 @@ static void find_script(char *path, size_t size)
 		if (!access(path, R_OK))
 			return;
 	}
-	die("--plot: there is no script plots.py beside the tool, in %s/../share/kvtree", dir);
+	die("--plot: cannot find plots.py with the tool or in %s/../share/kvtree", dir);
 }
 
 static void run_script(const char *option, int in, int out)
@@ -54,7 +54,7 @@ static void run_script(const char *option, int in, int out)
 		die("--plot: %s failed", script);
 }
 
-/* As outfile_open() does it later: another file takes the place of a regular one. */
+/* Checks the same as outfile_open() later: it replaces a regular file by a new one. */
 static void check_file(const char *path)
 {
 	char *copy, *dir;
@@ -76,8 +76,8 @@ static void check_file(const char *path)
 }
 
 /**
- * plot_check() - see whether a picture can be made, before it takes an hour
- * @path: the file to be written
+ * plot_check() - check that a picture can be written, before measuring
+ * @path: the output file
  *
  * Exits if it cannot.
  */
@@ -93,7 +93,7 @@ void plot_check(const char *path)
 }
 
 /**
- * plot_write() - draw results into the file of --plot
+ * plot_write() - write the picture for --plot
  * @rep: the results
  */
 void plot_write(const struct report *rep)
@@ -103,7 +103,7 @@ void plot_write(const struct report *rep)
 	struct outfile svg;
 
 	if (!json)
-		die("--plot: cannot make a temporary file: %m");
+		die("--plot: cannot create a temporary file: %m");
 	if (json_dumpf(results, json, 0) || fflush(json) || lseek(fileno(json), 0, SEEK_SET))
 		die("--plot: cannot write a temporary file: %m");
 	json_decref(results);

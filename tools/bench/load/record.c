@@ -2,20 +2,19 @@
 /*
  * The records of a store.
  *
- * A record has a number, from which its key is made as YCSB makes it.  What its
- * fields hold depends on the key, the field, and a salt that stands in front
- * and differs from write to write: a reader can tell whether a field is one that
- * was written for it, whoever wrote it last.
+ * A record has a number, from which its key is made like YCSB's.  The content of a field depends
+ * on the key, the field, and a salt at its beginning that differs for each write: a reader can
+ * tell whether a field was written for it, whatever client wrote it last.
  */
 #include "bench_load.h"
 
 #define PREFIX_LEN	(sizeof(RECORD_PREFIX) - 1)
 #define SALT_LEN	sizeof(uint32_t)
-#define SALTED_MIN	8	/* shorter fields have no salt: each has one content */
+#define SALTED_MIN	8	/* shorter fields have no salt and a fixed content */
 #define POWERS		20	/* 10^0..10^19 */
 
 /**
- * fnv64() - the hash by which YCSB scatters numbers
+ * fnv64() - YCSB's hash for scattering numbers
  * @n: the number
  *
  * FNV-1a over its 8 bytes, the low one first, without the sign.
@@ -55,10 +54,10 @@ size_t record_size(const struct shape *shape)
 }
 
 /**
- * record_digits() - digits that a key has room for
+ * record_digits() - the number of digits in a key
  * @shape: the records
  *
- * Return: their number
+ * Return: the number
  */
 unsigned int record_digits(const struct shape *shape)
 {
@@ -75,10 +74,9 @@ static uint64_t power_of_ten(unsigned int n)
 }
 
 /*
- * What stands in the key of a record: its number, or another that scatters the
- * keys.  YCSB's hash needs 19 digits.  Where there are less, a multiplication
- * scatters, by a number that has no divisor in common with a power of ten: no two
- * records get the same.
+ * The number in the key of a record: the record's number, or another one that scatters the keys.
+ * YCSB's hash needs 19 digits.  With fewer digits, multiply by a number that has no common divisor
+ * with a power of ten, so that the results are distinct.
  */
 static uint64_t scatter(const struct shape *shape, uint64_t number)
 {
@@ -121,7 +119,7 @@ size_t record_key(const struct shape *shape, uint64_t number, char *key)
 	return PREFIX_LEN + pad + len;
 }
 
-/* Where the content of a field begins. */
+/* The state with which the content of a field begins. */
 static uint64_t origin(const char *key, size_t key_len, unsigned int field, uint32_t salt)
 {
 	uint64_t hash = key_len, word;
@@ -135,7 +133,7 @@ static uint64_t origin(const char *key, size_t key_len, unsigned int field, uint
 	return mix64(hash ^ word) + ((uint64_t)field << 32) + salt;
 }
 
-/* The next 8 bytes of the content, as bytes that can be printed. */
+/* The next 8 bytes of the content, in printable characters. */
 static uint64_t content(uint64_t *at)
 {
 	return (mix64(++*at) & 0x1f1f1f1f1f1f1f1full) + 0x4040404040404040ull;
@@ -171,8 +169,8 @@ static bool is_content(uint64_t at, const char *data, size_t len)
  * @key: the record's key
  * @key_len: bytes at @key
  * @field: the field
- * @salt: what makes this write differ from others
- * @data: where to
+ * @salt: distinguishes this write from others
+ * @data: the field
  * @len: bytes in the field
  */
 void record_fill(const char *key, size_t key_len, unsigned int field, uint32_t salt,
@@ -187,11 +185,11 @@ void record_fill(const char *key, size_t key_len, unsigned int field, uint32_t s
 }
 
 /**
- * record_right() - tell whether a field holds what was written for it
+ * record_right() - whether a field's content was written for it
  * @key: the record's key
  * @key_len: bytes at @key
  * @field: the field
- * @data: what it holds
+ * @data: the field's content
  * @len: bytes at @data
  *
  * Return: true if it does

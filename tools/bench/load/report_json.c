@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Results as JSON: rows, ratios between them, and all that is needed to tell
- * what they are worth.
+ * Results as JSON: rows, their ratios, and the configuration that they depend on.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -14,7 +13,7 @@
 
 #define CLOCK_READS	1000
 
-/* Of curves of latencies, as plots.py has it. */
+/* Like CURVE_STEP of plots.py. */
 #define CURVE_STEP	0.02
 #define CURVE_MAX	6.0
 
@@ -43,8 +42,8 @@ static json_t *latency(const struct histogram *h)
 }
 
 /*
- * What the slowest share of all operations took at least, by steps of the power of ten below 1
- * of that share. It ends where less than one operation is left.
+ * The minimum duration of the slowest share of all operations, for shares below 1 in steps of a
+ * power of ten.  It ends below one operation.
  */
 static json_t *curve(const struct histogram *h)
 {
@@ -170,7 +169,7 @@ static void add_ratios(json_t *results, const struct report *rep)
 	}
 }
 
-/* What it costs to read the clock, which is done twice for an operation. */
+/* The cost of reading the clock, which happens twice per operation. */
 static double clock_cost(void)
 {
 	uint64_t begin = now_ns();
@@ -198,7 +197,7 @@ static json_t *environment(const struct report *rep)
 		return obj;
 	err = kvtree_info(rep->target->kv, &info, sizeof(info));
 	if (err)
-		die("cannot ask the module: %s", reason(err));
+		die("cannot query the module: %s", reason(err));
 	add_text(obj, "module", info.version);
 	json_add_u64(obj, "abi", info.abi_version);
 	json_add(obj, "uring", json_boolean(info.features & KVTREE_FEAT_URING));
@@ -229,7 +228,7 @@ static json_t *settings(const struct plan *plan)
 }
 
 /**
- * report_results() - make results for programs
+ * report_results() - build results for programs
  * @rep: the results
  * @curves: add the curve of each row's latencies
  *

@@ -12,7 +12,7 @@ const struct percentile percentiles[PERCENTILES] = {
 };
 
 /**
- * report_base() - what a result is compared with
+ * report_base() - the base of a comparison
  * @rep: the report
  * @res: the result
  *

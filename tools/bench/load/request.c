@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Requests: an operation as the kernel wants it, the memory that it points to,
- * and whether what came back is right.
+ * Requests: an operation for the kernel, the memory that it points to, and the check of its
+ * result.
  */
 #include "bench_load.h"
 
@@ -24,7 +24,7 @@ static size_t align(size_t n)
 	return (n + REC_ALIGN - 1) & ~(size_t)(REC_ALIGN - 1);
 }
 
-/* Room for what a scan returns, or for a value. */
+/* Room for the result of a scan, or for a value. */
 static size_t value_room(const struct shape *shape, unsigned int scan_max)
 {
 	size_t value = record_size(shape);
@@ -35,11 +35,11 @@ static size_t value_room(const struct shape *shape, unsigned int scan_max)
 }
 
 /**
- * requests_new() - make requests, and the memory for what they point to
+ * requests_new() - allocate requests, and the memory that they point to
  * @room: set up
  * @shape: the records
  * @nr: number of requests
- * @scan_max: records that a scan returns at the most; 0: there are no scans
+ * @scan_max: maximum records of a scan; 0: no scans
  */
 void requests_new(struct request_room *room, const struct shape *shape, unsigned int nr,
 		  unsigned int scan_max)
@@ -52,7 +52,7 @@ void requests_new(struct request_room *room, const struct shape *shape, unsigned
 	char *mem;
 
 	mem = alloc(NULL, nr * (key + cols + value));
-	/* Every page is there before the clock runs. */
+	/* Touch every page before the clock runs. */
 	memset(mem, 0, nr * (key + cols + value));
 	for (i = 0; i < shape->fields; i++)
 		ids[i] = (uint16_t)i;
@@ -92,7 +92,7 @@ static void set_key(const struct shape *shape, struct request *r, struct kvtree_
 	memcpy(op->key_inline, r->key, r->key_len);
 }
 
-/* Point to all fields.  A record with one is a value without columns. */
+/* Use all fields.  A record with one field is a value without columns. */
 static void set_fields(const struct shape *shape, struct request *r, struct kvtree_op *op)
 {
 	unsigned int i;
@@ -157,9 +157,9 @@ static void lay_out_scan(const struct request_room *room, struct request *r,
 }
 
 /**
- * request_lay_out() - make the operation of a request
+ * request_lay_out() - lay out the operation of a request
  * @room: the requests
- * @r: the request; kind, number and what else the kind needs are set
+ * @r: the request; kind, number and the other fields for the kind are set
  * @op: the operation
  */
 void request_lay_out(const struct request_room *room, struct request *r, struct kvtree_op *op)
@@ -184,7 +184,7 @@ void request_lay_out(const struct request_room *room, struct request *r, struct 
 	}
 }
 
-/* Whether all fields hold what was written for them. */
+/* Whether all fields were written for this key. */
 static bool fields_right(const struct shape *shape, const char *key, size_t key_len,
 			 const char *data)
 {
@@ -224,7 +224,7 @@ static int compare(const char *a, size_t a_len, const char *b, size_t b_len)
 	return diff ? diff : (a_len > b_len) - (a_len < b_len);
 }
 
-/* Whether a record of a scan holds what was written for it. */
+/* Whether a record of a scan was written for its key. */
 static bool rec_right(const struct shape *shape, const struct kvtree_rec *rec)
 {
 	const char *key = (const char *)rec + rec->hdr_len;
@@ -269,7 +269,7 @@ static enum verdict judge_scan(const struct shape *shape, const struct request *
 
 	if (r->scan.count > r->limit)
 		return VERDICT_WRONG;
-	/* It starts at a record that is there. */
+	/* The start key exists. */
 	if (!r->scan.count ||
 	    compare(r->value + first->hdr_len, first->key_len, r->key, r->key_len))
 		return VERDICT_MISS;
@@ -277,10 +277,10 @@ static enum verdict judge_scan(const struct shape *shape, const struct request *
 }
 
 /**
- * request_judge() - tell whether what came back is right
+ * request_judge() - check the result of a request
  * @room: the requests
  * @r: the request; result is set
- * @check: look at all that was read, not only at whether it was found
+ * @check: check all data, not only whether it was found
  *
  * Return: the verdict
  */

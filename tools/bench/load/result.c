@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The figures of a workload in one way, of all runs together.
+ * The figures of a workload in one way, for all runs together.
  */
 #include "bench_load.h"
 
 /**
- * result_init() - begin to collect
+ * result_init() - initialize a result
  * @res: set up
- * @plan: what is measured
+ * @plan: the plan
  * @w: the workload
  * @s: the way
  */
@@ -25,7 +25,7 @@ void result_init(struct result *res, const struct plan *plan, const struct workl
 }
 
 /**
- * result_free() - free what was collected
+ * result_free() - free a result's memory
  * @res: the result
  */
 void result_free(struct result *res)
@@ -53,7 +53,7 @@ static void add_tally(struct result *res, const struct tally *t)
 /**
  * result_add() - add a run
  * @res: the result
- * @shared: what the clients found
+ * @shared: the results of the clients
  * @clients: their number
  * @before: the store's counters at the start
  * @after: and at the end
@@ -73,7 +73,7 @@ void result_add(struct result *res, const struct shared *shared, unsigned int cl
 		begin = t->begin < begin ? t->begin : begin;
 		end = t->end > end ? t->end : end;
 	}
-	/* A clock may be coarse; nothing takes no time. */
+	/* A coarse clock may show no time at all. */
 	seconds = (double)(end > begin ? end - begin : 1) / 1e9;
 	res->throughput[res->runs++] = (double)operations / seconds;
 	res->operations += operations;
@@ -84,7 +84,7 @@ void result_add(struct result *res, const struct shared *shared, unsigned int cl
 }
 
 /**
- * result_spread() - throughput of the slowest run, the one in the middle and the fastest
+ * result_spread() - throughput of the slowest, the median and the fastest run
  * @res: the result
  *
  * Return: operations per second
@@ -95,7 +95,7 @@ struct spread result_spread(const struct result *res)
 }
 
 /**
- * result_errors() - operations that were not right
+ * result_errors() - failed or wrong operations
  * @res: the result
  *
  * Return: their number

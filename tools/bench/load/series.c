@@ -23,7 +23,7 @@ static bool is(const char *word, const char *text, size_t len)
 	return strlen(word) == len && !memcmp(word, text, len);
 }
 
-/* A number of operations; 0 if it is none. */
+/* Parse a number of operations; 0 if invalid. */
 static unsigned int depth_of(const char *text, size_t len)
 {
 	unsigned int n = 0;
@@ -46,18 +46,18 @@ static const char *parse_word(struct series *s, const char *word, size_t len)
 		return NULL;
 	}
 	if (!s->driver->deep)
-		return "it has no depth: one operation at a time";
+		return "ioctl and none have no depth";
 	s->depth = depth_of(word, len);
 	return s->depth ? NULL : "a depth is a number from 1 to 4096";
 }
 
 /**
- * series_parse() - read a way to the kernel
+ * series_parse() - parse a way to the kernel
  * @s: set up; to be finished by series_finish()
  * @text: what the user wrote
  * @len: bytes at @text
  *
- * Return: NULL, or what is wrong with it
+ * Return: NULL, or an error message
  */
 const char *series_parse(struct series *s, const char *text, size_t len)
 {
@@ -67,7 +67,7 @@ const char *series_parse(struct series *s, const char *text, size_t len)
 	colon = memchr(text, ':', len);
 	s->driver = find(text, colon ? (size_t)(colon - text) : len);
 	if (!s->driver)
-		return "there are ioctl, batch, uring and none";
+		return "use ioctl, batch, uring or none";
 	while (colon && !bad) {
 		text = colon + 1;
 		colon = memchr(text, ':', (size_t)(end - text));
@@ -77,9 +77,9 @@ const char *series_parse(struct series *s, const char *text, size_t len)
 }
 
 /**
- * series_finish() - fill in what the user said for all series
+ * series_finish() - apply the options for all series
  * @s: the series
- * @depth: for those that have none of their own
+ * @depth: for series without their own
  * @flags: SERIES_*, for uring
  */
 void series_finish(struct series *s, unsigned int depth, unsigned int flags)

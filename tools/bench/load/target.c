@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The store that is measured: one of the bench's own, or the user's, which is
- * left as it was found.
+ * The store to be measured: one created by the benchmark, or the user's, which is left as it
+ * was.
  */
 #include <inttypes.h>
 #include <unistd.h>
 
 #include "bench_load.h"
 
-#define BATCH_OPS	256		/* of a load, at the most */
+#define BATCH_OPS	256		/* maximum in a batch */
 #define BATCH_BYTES	(4u << 20)
 
-/* The target that is to be left as it was when the program ends, also by die(). */
+/* The target to be restored when the program ends, also by die(). */
 static struct target *current;
 static pid_t owner;
 
@@ -25,7 +25,7 @@ static void create_own(struct target *t)
 	memcpy(args.name, t->name, sizeof(args.name));
 	err = kvtree_store_create(t->admin, &args, sizeof(args));
 	if (err == -EPERM)
-		die("bench makes a store of its own, which needs root: try sudo, or %s",
+		die("bench creates a store, which needs root: try sudo, or %s",
 		    "--store with an empty store that you may write");
 	if (err)
 		die("cannot create the store '%s': %s", t->name, kvtree_strerror(err));
@@ -39,13 +39,13 @@ static void must_be_empty(struct kvtree *kv)
 	int err = kvtree_store_self(kv, &si, sizeof(si));
 
 	if (err)
-		die("cannot look at the store '%s': %s", tool.store, reason(err));
+		die("cannot examine the store '%s': %s", tool.store, reason(err));
 	if (si.keys)
 		die("the store '%s' is not empty, and bench overwrites nothing: %s", tool.store,
 		    "use another, or --no-load if an earlier bench --keep left its records there");
 }
 
-/* How many requests a batch has. */
+/* The number of requests in a batch. */
 static unsigned int batch_size(const struct shape *shape)
 {
 	size_t n = BATCH_BYTES / (record_size(shape) + record_key_room(shape));
@@ -53,7 +53,7 @@ static unsigned int batch_size(const struct shape *shape)
 	return n > BATCH_OPS ? BATCH_OPS : n ? (unsigned int)n : 1;
 }
 
-/* A batch of requests of one kind, for records that follow one another. */
+/* A batch of requests of one kind, for consecutive records. */
 struct batch {
 	struct request_room room;
 	struct kvtree_op op[BATCH_OPS];
@@ -84,7 +84,7 @@ static struct kvtree_op *batch_add(struct batch *b, unsigned int i, uint64_t num
 	return &b->op[i];
 }
 
-/* Return: the error of the first one that failed, or 0 */
+/* Return: the first error, or 0 */
 static int batch_run(struct batch *b, struct kvtree *kv, unsigned int nr)
 {
 	unsigned int i;
@@ -114,7 +114,7 @@ static void load(struct target *t)
 		err = batch_run(b, t->kv, nr);
 		if (err)
 			die("cannot load records into the store '%s': %s", tool.store,
-			    err == -EEXIST ? "somebody else writes to it" : reason(err));
+			    err == -EEXIST ? "another program writes to it" : reason(err));
 		n += nr;
 		progress_show(&progress, n, n, n * record_size(shape));
 	}
@@ -122,7 +122,7 @@ static void load(struct target *t)
 	batch_free(b);
 }
 
-/* Whether the records are there that --no-load promises: look at some of them. */
+/* Check some of the records that --no-load assumes. */
 static void find_records(struct target *t)
 {
 	const struct shape *shape = &t->plan->shape;
@@ -133,16 +133,16 @@ static void find_records(struct target *t)
 	for (n = shape->records - 1; ; n -= step) {
 		batch_add(b, 0, n, KIND_READ);
 		if (batch_run(b, t->kv, 1) || request_judge(&b->room, r, true))
-			die("the store '%s' has no record '%.*s' as --no-load expects it: %s",
+			die("the store '%s' has no record '%.*s' as --no-load requires: %s",
 			    tool.store, (int)r->key_len, r->key,
-			    "records, fields and sizes have to be those of bench --keep");
+			    "use the records, fields and sizes of bench --keep");
 		if (n < step)
 			break;
 	}
 	batch_free(b);
 }
 
-/* A batch that removes records; such as are not there matter to nobody. */
+/* Remove records in a batch; missing ones are no error. */
 static int remove_batch(struct target *t, struct batch *b, uint64_t from, unsigned int nr)
 {
 	struct kvtree_op *op;
@@ -150,7 +150,7 @@ static int remove_batch(struct target *t, struct batch *b, uint64_t from, unsign
 	int err;
 
 	for (i = 0; i < nr; i++) {
-		/* The key is the read's. */
+		/* The key of a read. */
 		op = batch_add(b, i, from + i, KIND_READ);
 		*op = (struct kvtree_op){
 			.opcode = KVTREE_OP_REMOVE, .key_len = op->key_len,
@@ -173,7 +173,7 @@ static void forget(struct target *t, uint64_t from, uint64_t to)
 		nr = to - from < b->room.nr ? (unsigned int)(to - from) : b->room.nr;
 		err = remove_batch(t, b, from, nr);
 	}
-	/* Not die(): it may have come here by that. */
+	/* Not die(), which may have called this. */
 	if (err)
 		warn("cannot remove records from the store '%s': %s", tool.store, reason(err));
 	batch_free(b);
@@ -188,7 +188,7 @@ static void destroy_own(struct target *t)
 }
 
 /**
- * target_forget_inserts() - remove the records that a run has inserted
+ * target_forget_inserts() - remove the records inserted by a run
  * @t: the store
  */
 void target_forget_inserts(struct target *t)
@@ -202,7 +202,7 @@ static void leave(void)
 {
 	struct target *t = current;
 
-	/* Children that end have nothing to do with it. */
+	/* Children must not clean up when they exit. */
 	if (!t || owner != getpid())
 		return;
 	current = NULL;
@@ -221,9 +221,9 @@ static void leave(void)
 }
 
 /**
- * target_open() - open the store, or make one; exits if it cannot
+ * target_open() - open the store, or create one; exits on failure
  * @t: set up
- * @plan: what is measured
+ * @plan: the plan
  */
 void target_open(struct target *t, const struct plan *plan)
 {
@@ -233,14 +233,14 @@ void target_open(struct target *t, const struct plan *plan)
 	current = t;
 	owner = getpid();
 	atexit(leave);
-	/* It would fill a store that the environment names for other commands. */
+	/* Do not fill a store named by the environment for other commands. */
 	if (!tool.store_given)
 		create_own(t);
 	t->kv = open_store(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 }
 
 /**
- * target_has_uring() - tell whether the kernel offers kvtree on io_uring
+ * target_has_uring() - whether the kernel supports kvtree on io_uring
  * @t: the store
  *
  * Return: true if it does
@@ -254,7 +254,7 @@ bool target_has_uring(const struct target *t)
 }
 
 /**
- * target_load() - see to it that the records are there; exits if it cannot
+ * target_load() - load or check the records; exits on failure
  * @t: the store
  */
 void target_load(struct target *t)
@@ -271,7 +271,7 @@ void target_load(struct target *t)
 }
 
 /**
- * target_end() - leave the store as the user wants it
+ * target_end() - clean up the store as configured
  */
 void target_end(void)
 {

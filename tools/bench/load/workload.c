@@ -36,11 +36,11 @@ static const struct workload core[] = {
 };
 
 /**
- * workload_find() - a workload of YCSB
+ * workload_find() - find a workload of YCSB
  * @name: A to F
  * @len: bytes at @name
  *
- * Return: the workload, NULL if there is none of this name
+ * Return: the workload, or NULL
  */
 const struct workload *workload_find(const char *name, size_t len)
 {
@@ -53,7 +53,7 @@ const struct workload *workload_find(const char *name, size_t len)
 }
 
 /**
- * workload_scale() - make shares of numbers that stand in some proportion
+ * workload_scale() - scale numbers to shares with the sum 1
  * @w: the workload
  *
  * Return: false if all are 0
@@ -73,10 +73,10 @@ bool workload_scale(struct workload *w)
 }
 
 /**
- * distribution_find() - a distribution by its name
+ * distribution_find() - find a distribution by its name
  * @name: the name
  *
- * Return: enum distribution, -1 if there is none of this name
+ * Return: enum distribution, or -1
  */
 int distribution_find(const char *name)
 {
@@ -89,7 +89,7 @@ int distribution_find(const char *name)
 }
 
 /**
- * workload_text() - what a workload does, in words
+ * workload_text() - describe a workload
  * @w: the workload
  * @buf: room for the text
  * @size: bytes at @buf

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the files of bench-log share.
+ * Declarations shared by the files of bench-log.
  *
- * A pair is two block devices of the same kind: a store of kvtree's is on the one, a
- * file system with the peers' files is on the other.  A system puts values into keys
- * drawn at random, so many at once; a put has been done when it is acknowledged.
+ * A pair is two block devices of the same kind: one for a kvtree store, the other for a file
+ * system with the peers' files.  A system puts values under random keys, a number of them at
+ * once; a put is complete when it is acknowledged.
  */
 #ifndef BENCH_LOG_H
 #define BENCH_LOG_H
@@ -14,20 +14,20 @@
 #include "../common.h"
 
 #define VALUE_LEN	100u
-#define DEPTH_MAX	256u	/* puts that are under way at once */
-#define GROUP_MAX	128u	/* of them those that are sent at once */
+#define DEPTH_MAX	256u	/* maximum puts in progress */
+#define GROUP_MAX	128u	/* maximum puts sent at once */
 
 struct options {
 	struct plan plan;
 	const char *tool;	/* kvtree */
 	const char *only;	/* put or life; "": both */
-	uint32_t load;		/* keys of a store that is recovered */
+	uint32_t load;		/* keys of a store to be recovered */
 };
 
 struct pair {
 	const char *name;
 	const char *store, *files;	/* the devices */
-	bool first;			/* its ratios are those that are to be reached */
+	bool first;			/* its ratios have targets */
 };
 
 /*
@@ -51,7 +51,7 @@ void disk_unmount(void);
 const char *disk_folder(void);
 uint64_t disk_written(const char *device);
 
-/* Ends the program if it fails. */
+/* Ends the program on failure. */
 void command(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
@@ -60,7 +60,7 @@ void command(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 struct system {
 	const char *name;
 	unsigned int depth;
-	/* Puts until it is that time; how many. */
+	/* Puts until that time, and returns how many. */
 	uint64_t (*run)(struct system *sys, double until);
 	void (*stop)(struct system *sys);
 	void *client;
@@ -69,17 +69,17 @@ struct system {
 	struct row *row;
 };
 
-/* All of one pair. */
+/* All systems on a pair. */
 struct systems {
 	struct system *all[64];
 	unsigned int nr;
 };
 
-/* Puts that are under way at once. */
+/* Numbers of puts in progress. */
 #define NR_DEPTHS	3
 extern const unsigned int depths[NR_DEPTHS];
 
-/* How a group is sent, whose first put has that number of those under way, and awaited. */
+/* How to send and await a group of puts, given by the number of its first put. */
 struct window {
 	void (*send)(struct system *sys, unsigned int first, uint64_t count);
 	void (*await)(struct system *sys, unsigned int first);
@@ -128,7 +128,7 @@ void ops_run(const struct store *store, struct kvtree_op *ops, unsigned int nr);
 void put_measure(const struct options *o, const struct pair *pair);
 void life_measure(const struct options *o, const struct pair *pair);
 
-/* The ratio's name, with the pair's if it is not the first. */
+/* Adds the pair's name to the ratio's, except for the first pair. */
 void pair_ratio(const struct pair *pair, const char *name, double value, double at_least,
 		double at_most);
 const char *pair_text(const struct pair *pair, const char *text);

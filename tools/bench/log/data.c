@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which keys, and values: the same for all systems, and the same in every run. */
+/* Keys and values: the same for all systems, and the same in every run. */
 #include <string.h>
 
 #include "bench_log.h"
@@ -8,7 +8,7 @@ uint32_t nr_keys;
 
 /**
  * draw_key() - the next key of a sequence
- * @draw: where it is in its sequence
+ * @draw: state of the sequence
  *
  * Return: its number, below nr_keys
  */
@@ -21,9 +21,9 @@ uint32_t draw_key(struct draw *draw)
  * value_make() - a value for a key
  * @value: VALUE_LEN bytes
  * @nr: the key's number
- * @count: a number that makes it differ from others
+ * @count: distinguishes it from other values
  *
- * It cannot be compressed.
+ * It is not compressible.
  */
 void value_make(char *value, uint32_t nr, uint64_t count)
 {
@@ -37,12 +37,12 @@ void value_make(char *value, uint32_t nr, uint64_t count)
 }
 
 /**
- * value_right() - whether a value is one that the key was given
- * @value: what was read
- * @len: bytes of it
+ * value_right() - whether a value was written for the key
+ * @value: the value read
+ * @len: its length
  * @nr: the key's number
  *
- * Return: whether it is whole
+ * Return: whether it is correct
  */
 bool value_right(const char *value, size_t len, uint32_t nr)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Block devices: a file system for those that need one, and what was written. */
+/* Block devices: a file system for the peers, and bytes written. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
  * command() - run a shell command
  * @fmt: as for printf()
  *
- * What it prints is shown only if it fails, which ends the program.
+ * Shows its output only if it fails, which ends the program.
  */
 void command(const char *fmt, ...)
 {
@@ -28,8 +28,8 @@ void command(const char *fmt, ...)
 }
 
 /**
- * disk_mount() - make a file system for the peers
- * @pair: on its second device
+ * disk_mount() - create a file system for the peers
+ * @pair: the pair with the device
  */
 void disk_mount(const struct pair *pair)
 {
@@ -38,7 +38,7 @@ void disk_mount(const struct pair *pair)
 }
 
 /**
- * disk_unmount() - take it away
+ * disk_unmount() - unmount it
  */
 void disk_unmount(void)
 {
@@ -46,7 +46,7 @@ void disk_unmount(void)
 }
 
 /**
- * disk_folder() - where the peers' files are
+ * disk_folder() - the folder of the peers' files
  *
  * Return: a path
  */
@@ -56,10 +56,10 @@ const char *disk_folder(void)
 }
 
 /**
- * disk_written() - what was written to a device
+ * disk_written() - bytes written to a device
  * @device: its path
  *
- * Return: bytes, as the kernel has counted them
+ * Return: bytes counted by the kernel
  */
 uint64_t disk_written(const char *device)
 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * kvtree: a single put is an ioctl; more at once are commands of io_uring, or one
- * batch.
+ * kvtree: a single put is an ioctl; several are io_uring commands, or one batch.
  */
 #include <string.h>
 
@@ -65,7 +64,7 @@ static void send_put(struct system *sys, unsigned int slot, uint64_t count)
 	op_make(&cmd->op, c->values[slot], draw_key(&sys->draw), count, c->sync);
 }
 
-/* Submit what there is, and wait for so many. */
+/* Submit commands, and wait for this many completions. */
 static void ring_enter(struct client *c, unsigned int submit, unsigned int wait)
 {
 	int ret = io_uring_submit_and_wait(&c->ring, wait);
@@ -120,7 +119,7 @@ static void ring_init(struct client *c)
 	int err = io_uring_queue_init(DEPTH_MAX, &c->ring, IORING_SETUP_SQE128 |
 				      IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
 
-	/* Servers have no use for its memory; and UML loses count of it when it forks. */
+	/* Servers do not need its memory, and UML miscounts it when it forks. */
 	if (!err)
 		err = io_uring_ring_dontfork(&c->ring);
 	if (!err)
@@ -157,10 +156,10 @@ static void add(struct systems *s, struct store *store, const char *name, unsign
 static struct store in_memory, durable;
 
 /**
- * kvtree_start() - make two stores, with all keys, and what puts into them
+ * kvtree_start() - create two stores with all keys, and their systems
  * @s: gets the systems
  * @o: options
- * @pair: the durable one is on its first device
+ * @pair: the durable store is on its first device
  */
 void kvtree_start(struct systems *s, const struct options *o, const struct pair *pair)
 {
@@ -181,9 +180,9 @@ void kvtree_start(struct systems *s, const struct options *o, const struct pair 
 }
 
 /**
- * kvtree_stop() - check what is durable, and take the stores away
+ * kvtree_stop() - check what is durable, and remove the stores
  *
- * After all systems have stopped.
+ * Called after all systems have stopped.
  */
 void kvtree_stop(void)
 {

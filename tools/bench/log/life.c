@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The life of a store: keys are loaded, puts go on beside a checkpoint, the store is
- * recovered from its log and from the checkpoint.
+ * The life of a store: load keys, put during a checkpoint, recover from the log and from the
+ * checkpoint.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ static void *checkpoint_run(void *arg)
 	return NULL;
 }
 
-/* Puts until it is that time, or until the checkpoint is done. */
+/* Puts until that time, or until the checkpoint is complete. */
 static double put_rate(struct store *store, struct draw *draw, double seconds,
 		       const struct checkpoint *c)
 {
@@ -77,7 +77,7 @@ static double put_rate(struct store *store, struct draw *draw, double seconds,
 	return (double)n / took;
 }
 
-/* Also how long a checkpoint takes if nobody does anything else. */
+/* Also measures a checkpoint without concurrent puts. */
 static void measure_checkpoint(struct rows *r, struct store *store, const char *device,
 			       const struct options *o, unsigned int round)
 {
@@ -154,7 +154,7 @@ static void run_round(struct rows *r, const struct options *o, const char *devic
 /**
  * life_measure() - measure loading, checkpoints and recovery
  * @o: options
- * @pair: where
+ * @pair: the devices
  */
 void life_measure(const struct options *o, const struct pair *pair)
 {

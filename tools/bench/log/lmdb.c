@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* LMDB: as many puts as are under way at once are a transaction. */
+/* LMDB: the puts in progress form one transaction. */
 #include <lmdb.h>
 #include <stdio.h>
 #include <sys/stat.h>

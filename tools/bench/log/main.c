@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bench-log: durable stores beside LMDB, RocksDB and Redis on devices of the same kind.
+ * bench-log: durable stores compared with LMDB, RocksDB and Redis on devices of the same kind.
  * "make bench-log" runs it in the stock lane and in the uml lane.
  */
 #include <string.h>
@@ -58,7 +58,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ .name = "load", .key = 'l', .arg = "N",
-	  .doc = "Keys of the store that is recovered (1000000)" },
+	  .doc = "Keys of the store to recover (1000000)" },
 	{ .name = "only", .key = 'o', .arg = "WHAT", .doc = "Measure only put, or only life" },
 	{ .name = "tool", .key = 't', .arg = "PROGRAM", .doc = "The tool, kvtree, if not in PATH" },
 	{ 0 }
@@ -75,7 +75,7 @@ static const struct argp argp = {
 	       "the first is for kvtree, the second for a file system with the files of the\n"
 	       "others. The devices are overwritten.\n"
 	       "\vThis needs the module, root, and redis-server in PATH, which it starts. Ratios\n"
-	       "of the first pair have targets, those of other pairs do not.\n\n"
+	       "of the first pair have targets, others do not.\n\n"
 	       "Exit status: 0, 1 if a ratio misses its target, 3 after an error.",
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Puts, so many at once, on all systems.  A window of 256 and the like is what a
- * server has that serves as many clients.
+ * Puts, with a number in progress, on all systems.  A window such as 256 models a server with
+ * that many clients.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "bench_log.h"
 
 #define WARM_SECONDS	0.1
-#define PUT_ROUNDS	3	/* for each of the plan: they are short */
+#define PUT_ROUNDS	3	/* per round of the plan: they are short */
 
 const unsigned int depths[NR_DEPTHS] = { 1, 16, 256 };
 
@@ -30,9 +30,9 @@ void systems_add(struct systems *s, const struct system *template)
 }
 
 /**
- * systems_add_depths() - add a system with each number of puts under way
+ * systems_add_depths() - add a system for each number of puts in progress
  * @s: all systems
- * @template: without its depth; the first one is stopped for all of them
+ * @template: without its depth; stopping the first one stops all
  */
 void systems_add_depths(struct systems *s, const struct system *template)
 {
@@ -50,7 +50,7 @@ void systems_add_depths(struct systems *s, const struct system *template)
  * group_size() - how many puts are sent at once
  * @sys: the system
  *
- * Return: all that are under way, or GROUP_MAX
+ * Return: all puts in progress, or GROUP_MAX
  */
 unsigned int group_size(const struct system *sys)
 {
@@ -58,15 +58,15 @@ unsigned int group_size(const struct system *sys)
 }
 
 /**
- * window_run() - keep puts under way
- * @w: how they are sent
- * @sys: by this system
- * @until: so long, in seconds_now()
+ * window_run() - keep puts in progress
+ * @w: how to send them
+ * @sys: the system
+ * @until: the end, in seconds_now()
  *
- * What is under way is in groups, as if by clients of their own: when one is complete
- * its next puts are sent, while the others wait.
+ * Puts in progress form groups, like separate clients: when a group is complete its next puts
+ * are sent, while the others wait.
  *
- * Return: how many puts it were
+ * Return: the number of puts
  */
 uint64_t window_run(const struct window *w, struct system *sys, double until)
 {
@@ -88,11 +88,11 @@ uint64_t window_run(const struct window *w, struct system *sys, double until)
 }
 
 /**
- * pair_text() - say which pair it is
+ * pair_text() - add the pair's name to a text
  * @pair: the pair
- * @text: what else
+ * @text: the text
  *
- * Return: "text, on NAME", which stays
+ * Return: "text, on NAME", which is never freed
  */
 const char *pair_text(const struct pair *pair, const char *text)
 {
@@ -105,7 +105,7 @@ const char *pair_text(const struct pair *pair, const char *text)
 
 /**
  * pair_ratio() - add a ratio
- * @pair: what it was measured on; only the first has bounds
+ * @pair: the devices; only the first pair has bounds
  * @name: of the ratio
  * @value: the number
  * @at_least: bound, or 0
@@ -163,7 +163,7 @@ static double least(double a, double b)
 	return a < b ? a : b;
 }
 
-/* Ratios with bounds have those names that stand in the documentation. */
+/* Ratios with bounds have the names used in the documentation. */
 static void add_ratios(const struct systems *s, const struct pair *pair)
 {
 	double worst = 1e9;
@@ -202,14 +202,14 @@ static void run_system(const struct plan *plan, struct system *sys, unsigned int
 	sys->count += n;
 }
 
-/* Systems that have just run are still busy with what they have acknowledged. */
+/* Wait: systems that have just run are still busy with acknowledged puts. */
 static void settle(void)
 {
 	sync();
 	usleep(20000);
 }
 
-/* What is compared runs one soon after the other. */
+/* Systems to be compared run shortly after each other. */
 static void run_depth(const struct plan *plan, struct systems *s, unsigned int depth,
 		      unsigned int round)
 {
@@ -237,7 +237,7 @@ static void rows_make(const struct plan *plan, const struct systems *s, const st
 /**
  * put_measure() - measure puts
  * @o: options
- * @pair: where
+ * @pair: the devices
  */
 void put_measure(const struct options *o, const struct pair *pair)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Redis with an append-only file.  What a connection sends at once is read by the
- * server at once if it is not more than 16 KiB: so there are as many connections as
- * are needed for the server to have all puts of a group before it writes its file.
+ * Redis with an append-only file.  The server reads at most 16 KiB of a connection at once: so
+ * there are as many connections as needed for the server to read all puts of a group before it
+ * writes its file.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RocksDB with its write-ahead log: as many threads as puts are under way at once, of
- * which those that wait are written together; or one thread with batches.
+ * RocksDB with its write-ahead log: one thread for each put in progress, where waiting threads
+ * are written together; or one thread with batches.
  */
 #include <pthread.h>
 #include <rocksdb/c.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Stores of kvtree's: made, filled, and read again. */
+/* kvtree stores: create, fill and read them. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -34,9 +34,9 @@ static void control(const char *name, unsigned long request, void *args)
 }
 
 /**
- * store_format() - make a device ready
- * @o: has the tool
- * @device: its path; what is there is lost
+ * store_format() - format a device
+ * @o: contains the tool's path
+ * @device: its path; its data is lost
  */
 void store_format(const struct options *o, const char *device)
 {
@@ -44,7 +44,7 @@ void store_format(const struct options *o, const char *device)
 }
 
 /**
- * store_create() - make a store in memory alone
+ * store_create() - create a volatile store
  * @store: filled in
  * @name: its name
  */
@@ -58,7 +58,7 @@ void store_create(struct store *store, const char *name)
 }
 
 /**
- * store_attach() - make a store of what stands on a device
+ * store_attach() - attach the store on a device
  * @store: filled in
  * @name: its name
  * @device: its path
@@ -80,7 +80,7 @@ void store_attach(struct store *store, const char *name, const char *device)
 }
 
 /**
- * store_detach() - take a durable store away
+ * store_detach() - detach a durable store
  * @store: the store
  */
 void store_detach(struct store *store)
@@ -93,7 +93,7 @@ void store_detach(struct store *store)
 }
 
 /**
- * store_destroy() - take a store away that is in memory alone
+ * store_destroy() - destroy a volatile store
  * @store: the store
  */
 void store_destroy(struct store *store)
@@ -130,12 +130,12 @@ void store_sync(const struct store *store)
 }
 
 /**
- * op_make() - a put
+ * op_make() - lay out a put
  * @op: filled in
  * @value: VALUE_LEN bytes for its value
  * @key: number of the key
- * @count: makes the value differ from others
- * @sync: whether it is to be durable when it is acknowledged
+ * @count: distinguishes the value from others
+ * @sync: acknowledge it only when it is durable
  */
 void op_make(struct kvtree_op *op, char *value, uint32_t key, uint64_t count, bool sync)
 {
@@ -151,7 +151,7 @@ void op_make(struct kvtree_op *op, char *value, uint32_t key, uint64_t count, bo
 }
 
 /**
- * op_run() - execute an operation by a call of its own
+ * op_run() - execute an operation by its own system call
  * @store: the store
  * @op: the operation
  */
@@ -181,17 +181,17 @@ void ops_run(const struct store *store, struct kvtree_op *ops, unsigned int nr)
 		die("kvtree: a batch: %s", kvtree_strerror(err));
 }
 
-/* No two are equal: the multiplier has no common divisor with any power of ten. */
+/* A permutation: the multiplier has no common divisor with a power of ten. */
 static uint32_t scattered(uint32_t i, uint32_t n)
 {
 	return (uint64_t)i * 2654435761u % n;
 }
 
 /**
- * store_load() - put keys by batches, in no order
+ * store_load() - put keys in batches, in scattered order
  * @store: the store
- * @first: of them
- * @end: number behind the last
+ * @first: the first key
+ * @end: the number after the last key
  * @count: for the values
  *
  * Return: bytes of keys and values
@@ -212,9 +212,9 @@ uint64_t store_load(const struct store *store, uint32_t first, uint32_t end, uin
 }
 
 /**
- * store_check() - read all keys; ends the program if one is not right
+ * store_check() - read all keys; ends the program if a value is wrong
  * @store: the store
- * @keys: how many there are
+ * @keys: the number of keys
  */
 void store_check(const struct store *store, uint32_t keys)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the files of bench-stock share.
+ * Declarations shared by the files of bench-stock.
  *
- * A service (kvtree, a redis-server, a memcached) holds the same keys with the
- * same values.  A system is one way to send requests to a service:
- * `depth` of them together, then all answers are awaited and every byte of them
- * is compared with what the service was last told.  A cell is a workload on a
- * system, measured once in each round.
+ * A service (kvtree, a redis-server, a memcached) holds the same keys with the same values.  A
+ * system is one way to send requests to a service: it sends `depth` of them together, waits for all
+ * answers, and compares every byte with the last value stored.  A cell is a workload on a system,
+ * measured once in each round.
  */
 #ifndef BENCH_STOCK_H
 #define BENCH_STOCK_H
@@ -15,17 +14,17 @@
 
 #include "../common.h"
 
-#define DEPTH_MAX	64u	/* requests that are sent together */
-#define KEY_MAX		24u	/* ... and in one of MYCSB, at the most */
+#define DEPTH_MAX	64u	/* requests sent together */
+#define KEY_MAX		24u	/* maximum bytes in a key of MYCSB */
 #define VALUE_LEN	64u
 #define COLS		10u	/* columns in a value of MYCSB, ... */
-#define COL_LEN		4u	/* ... and bytes in each */
+#define COL_LEN		4u	/* bytes in each */
 
 /*
  * data.c: keys, requests, and what a service must hold
  */
 
-/* Plain and MYCSB requests go to two sets of keys of a service. */
+/* Plain and MYCSB requests use two different sets of keys of a service. */
 enum kind {
 	NOTHING,	/* a call that does nothing */
 	GET,
@@ -55,7 +54,7 @@ enum workload {
 	WORKLOADS
 };
 
-/* What every key of a service was last set to. */
+/* The last value of every key of a service. */
 struct contents {
 	uint64_t (*values)[VALUE_LEN / 8];	/* the last word counts puts */
 	uint32_t (*cols)[COLS];			/* puts add one */
@@ -70,7 +69,7 @@ const char *workload_name(enum workload w);
 void workload_fill(enum workload w, uint64_t seed, struct request *reqs, unsigned int n);
 void contents_init(struct contents *c);
 
-/* Also which of two stores, sessions or connections a request is for. */
+/* Also selects one of two stores, sessions or connections for a request. */
 static inline bool is_cols(const struct request *r)
 {
 	return r->kind >= GET_COLS;
@@ -81,7 +80,7 @@ static inline const struct key *request_key(const struct request *r)
 	return is_cols(r) ? &col_keys[r->key] : &plain_keys[r->key];
 }
 
-/* The value that a put is to store, which counts as stored from now on. */
+/* The value for a put, which counts as stored from now on. */
 static inline const void *contents_put(struct contents *c, const struct request *r)
 {
 	if (is_cols(r)) {
@@ -93,9 +92,8 @@ static inline const void *contents_put(struct contents *c, const struct request 
 }
 
 /*
- * Whether a get's answer is right, except for the last `slack` puts, which were
- * sent together with it.  The two kinds have a function each: memcpy() of a
- * constant size costs next to nothing.
+ * Whether a get's answer is right, ignoring the last `slack` puts, which were sent together with
+ * it.  The two kinds have separate functions, because memcpy() of a constant size is cheap.
  */
 static inline bool contents_check(const struct contents *c, uint32_t key, const void *answer,
 				  unsigned int slack)
@@ -126,8 +124,8 @@ struct system {
 	const char *name;
 	unsigned int depth;
 	unsigned int workloads;		/* bits: those that it can run */
-	unsigned int span;		/* requests between two looks at the clock */
-	/* Runs n requests, a multiple of the depth; ends the program if one fails. */
+	unsigned int span;		/* requests between readings of the clock */
+	/* Runs n requests, a multiple of the depth; ends the program on failure. */
 	void (*run)(struct system *sys, const struct request *reqs, unsigned int n);
 	void *client;
 	uint64_t commands;		/* io_uring commands sent, for uring_served() */
@@ -137,7 +135,7 @@ struct system {
 #define ON_PLAIN	(ON(PLAIN_GET) | ON(PLAIN_PUT))
 #define ON_MYCSB	(ON(MYCSB_A) | ON(MYCSB_B) | ON(MYCSB_C))
 
-/* All that was started, in the order of the table. */
+/* All systems, in the order of the table. */
 struct systems {
 	struct system **all;
 	unsigned int nr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How the systems compare.
+ * Ratios between the systems.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #define NOTHING_CALL	"kvtree ioctl that does nothing"
 
 /*
- * How often the rate of one system is that of the other.  Names begin with the
- * workload, but for `plain`, which is the name for gets.
+ * The ratio of two systems' rates.  Its name begins with the workload, except for gets, which use
+ * `plain`.
  */
 struct comparison {
 	const char *name;
@@ -32,7 +32,7 @@ static const struct comparison comparisons[] = {
 	  "kvtree ioctl", 0, 0 },
 	{ "uring_batch64_vs_ioctl", "uring_batch64_vs_ioctl", "kvtree io_uring batch 64",
 	  "kvtree ioctl", 3, 0 },
-	/* The other way round: these are times. */
+	/* The other way round, because these are times. */
 	{ "ioctl_vs_empty_ioctl", NULL, NOTHING_CALL, "kvtree ioctl", 0, 3 },
 	{ "ioctl_vs_redis_tcp", NULL, "kvtree ioctl", "redis tcp", 0, 0 },
 	{ "ioctl_vs_memcached", NULL, "kvtree ioctl", "memcached unix", 0, 0 },
@@ -60,7 +60,7 @@ static void compare(const struct cells *cells, enum workload w, const struct com
 	bool gets = w == PLAIN_GET;
 	char name[64];
 
-	/* Not both were measured with this workload. */
+	/* One of them was not measured with this workload. */
 	if (!sys || !beside || (sys->workload == EMPTY && w > PLAIN_PUT))
 		return;
 	if (gets && c->plain)
@@ -73,7 +73,7 @@ static void compare(const struct cells *cells, enum workload w, const struct com
 
 /**
  * compare_all() - add the ratios to the report
- * @cells: what was measured
+ * @cells: the measurements
  */
 void compare_all(const struct cells *cells)
 {

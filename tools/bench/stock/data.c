@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Keys, values and the order in which they are asked for: the same for all
- * systems, and the same in every run.
+ * Keys, values and the order of requests: the same for all systems, and the same in every run.
  */
 #include <string.h>
 
@@ -13,7 +12,7 @@ struct key *plain_keys;
 struct key *col_keys;
 
 static struct zipf zipf;
-static uint32_t *popular;	/* which key is the i-th */
+static uint32_t *popular;	/* the i-th most popular key */
 
 static void *zalloc(size_t nr, size_t size)
 {
@@ -24,11 +23,11 @@ static void *zalloc(size_t nr, size_t size)
 	return p;
 }
 
-/* 5 to 24 letters and digits, of which the first five make it a key of its own. */
+/* 5 to 24 letters and digits; the first five are unique. */
 static void col_key(struct key *key, uint32_t i)
 {
 	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
-	/* No two are equal: 48271 and 36 have no common divisor. */
+	/* A permutation: 48271 and 36 have no common divisor. */
 	uint64_t rest = i * 48271ull % (36ull * 36 * 36 * 36 * 36);
 	uint64_t random = random_of(i);
 	unsigned int at;
@@ -41,7 +40,7 @@ static void col_key(struct key *key, uint32_t i)
 		key->data[at] = digits[10 + random % 26];
 }
 
-/* Popular keys are spread over the order of keys. */
+/* Spread popular keys over the order of keys. */
 static void shuffle_popular(void)
 {
 	uint32_t i, j, key;
@@ -59,8 +58,8 @@ static void shuffle_popular(void)
 }
 
 /**
- * data_init() - make the keys
- * @keys: how many there are in each of the two sets
+ * data_init() - generate the keys
+ * @keys: the number of keys in each of the two sets
  */
 void data_init(uint32_t keys)
 {
@@ -78,7 +77,7 @@ void data_init(uint32_t keys)
 }
 
 /**
- * contents_init() - what a service is to be loaded with
+ * contents_init() - the initial content of a service
  * @c: set up
  */
 void contents_init(struct contents *c)
@@ -97,10 +96,10 @@ void contents_init(struct contents *c)
 }
 
 /**
- * workload_name() - what a workload is called in the results
+ * workload_name() - the name of a workload in the results
  * @w: the workload
  *
- * Return: a string that lives for ever
+ * Return: a constant string
  */
 const char *workload_name(enum workload w)
 {
@@ -116,7 +115,7 @@ const char *workload_name(enum workload w)
 	return names[w];
 }
 
-/* A request of MYCSB of which so many in a hundred are puts. */
+/* A request of MYCSB, with a percentage of puts. */
 static void fill_mycsb(struct request *r, uint64_t random, unsigned int puts)
 {
 	r->key = popular[zipf_next(&zipf, &(struct rng){ random })];
@@ -127,7 +126,7 @@ static void fill_mycsb(struct request *r, uint64_t random, unsigned int puts)
 /**
  * workload_fill() - the requests of a workload
  * @w: the workload
- * @seed: which part of its endless sequence
+ * @seed: selects a part of its endless sequence
  * @reqs: filled in
  * @n: elements at @reqs
  */

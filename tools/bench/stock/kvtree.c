@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * kvtree by ioctl: as a program would do it that talks to /dev/kvtree itself.
- * The library only makes the stores and reads their counters.
+ * kvtree by ioctl, like a program that uses /dev/kvtree directly.  The library only creates the
+ * stores and reads their counters.
  */
 #include <string.h>
 #include <sys/ioctl.h>
@@ -10,13 +10,13 @@
 
 #include "bench_stock.h"
 
-/* One for the plain keys, one for those of MYCSB. */
+/* One for the plain keys, one for the keys of MYCSB. */
 static const char * const stores[] = { "bench-stock", "bench-stock-columns" };
 
-/* A number that /dev/kvtree does not know: its ioctl returns at once. */
+/* An unknown ioctl number of /dev/kvtree: the call returns at once. */
 #define IOC_NOTHING	_IOWR('K', 0x7f, struct kvtree_op)
 
-/* Where the answer to a request goes. */
+/* Memory for the answer to a request. */
 struct slot {
 	struct kvtree_col cols[COLS];
 	char val[VALUE_LEN];
@@ -142,7 +142,7 @@ static void fill_cols(struct kvtree_client *c, unsigned int slot, const struct r
 /**
  * kvtree_fill() - make the operation of a request
  * @c: the client
- * @slot: where its answer is to go, below DEPTH_MAX
+ * @slot: the slot for its answer, below DEPTH_MAX
  * @r: the request
  * @op: filled in
  */
@@ -176,12 +176,12 @@ static bool cols_right(const struct kvtree_client *c, const struct slot *s, uint
 }
 
 /**
- * kvtree_check() - look at what a request came to; ends the program if it is wrong
+ * kvtree_check() - check the result of a request; ends the program if it is wrong
  * @c: the client
  * @slot: as for kvtree_fill()
  * @r: the request
  * @result: the operation's result
- * @depth: requests that were sent together
+ * @depth: requests sent together
  */
 void kvtree_check(struct kvtree_client *c, unsigned int slot, const struct request *r,
 		  int result, unsigned int depth)
@@ -247,9 +247,9 @@ static void run_empty(struct system *sys, const struct request *reqs, unsigned i
 }
 
 /**
- * kvtree_uring_commands() - what the kernel has counted
+ * kvtree_uring_commands() - the kernel's counter of commands
  *
- * Return: commands that it has executed by io_uring in both stores, so far
+ * Return: io_uring commands executed so far in both stores
  */
 uint64_t kvtree_uring_commands(void)
 {
@@ -280,7 +280,7 @@ static void check_features(void)
 }
 
 /**
- * kvtree_start() - make two stores and load them
+ * kvtree_start() - create two stores and load them
  * @s: gets its systems
  */
 void kvtree_start(struct systems *s)

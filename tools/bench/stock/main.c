@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bench-stock: kvtree beside redis-server and memcached, each as one client
- * reaches it.  "make bench-stock" runs it in the stock lane.
+ * bench-stock: kvtree compared with redis-server and memcached, with one client for each.
+ * "make bench-stock" runs it in the stock lane.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rounds.  Each round runs every workload on every system, one after the other,
- * so that whatever else the machine does meets all of them; what counts is the
- * median over the rounds.  A short round goes before, which is not counted.
+ * Rounds.  Each round runs every workload on every system in turn, so that other load on the
+ * machine affects all of them; the result is the median of the rounds.  A short round before the
+ * first one is not counted.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static const char * const titles[] = {
 /**
  * systems_add() - add a system
  * @s: all systems
- * @template: it is copied
+ * @template: the system, which is copied
  */
 void systems_add(struct systems *s, const struct system *template)
 {
@@ -40,7 +40,7 @@ void systems_add(struct systems *s, const struct system *template)
 	s->all[s->nr++] = sys;
 }
 
-/* Ends the program if something else than io_uring has served commands. */
+/* Ends the program if commands were not served by io_uring. */
 static uint64_t uring_served(struct system *sys, uint64_t before)
 {
 	uint64_t counted = kvtree_uring_commands() - before;
@@ -123,7 +123,7 @@ static void cells_make(const struct plan *plan, const struct systems *s, struct 
 
 /**
  * measure() - run all rounds
- * @plan: how many, and how long
+ * @plan: the number and length of the rounds
  * @s: the systems
  * @cells: filled in
  */
@@ -150,10 +150,10 @@ static void check_keys(struct system *sys, enum kind kind)
 }
 
 /**
- * check_all() - read every key by every system that can read many at once
+ * check_all() - read every key with every system that can read many at once
  * @s: the systems
  *
- * Ends the program if one is not what it was last set to.
+ * Ends the program if a value is not the last one stored.
  */
 void check_all(const struct systems *s)
 {

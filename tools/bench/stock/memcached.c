@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * memcached, by its text protocol: one get of many keys, or many sets that are
- * sent together.  A server listens either on a Unix socket or on TCP: there are
- * two.  It has no columns, and so no MYCSB.
+ * memcached, by its text protocol: one get of many keys, or many sets sent together.  A server
+ * listens either on a Unix socket or on TCP, so there are two.  It has no columns, and so no MYCSB.
  */
 #include <stdio.h>
 #include <string.h>
@@ -120,7 +119,7 @@ static struct memcached *memcached_new(struct conn *conn)
 	return m;
 }
 
-/* One client is served by one thread.  It runs as root only if told so. */
+/* One thread serves one client.  memcached needs an option to run as root. */
 static struct memcached *start_unix(void)
 {
 	struct memcached *m;

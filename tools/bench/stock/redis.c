@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A redis-server that keeps everything in memory alone.  Plain values are
- * strings.  Those of MYCSB are hashes with a field for each column; HVALS, which
- * gives all values of a hash, is the cheapest command that reads them: they come
- * in the order in which the fields were made.
+ * A redis-server that keeps everything in memory.  Plain values are strings.  MYCSB's values are
+ * hashes with a field for each column; HVALS, which returns all values of a hash, is the cheapest
+ * command to read them: in the order in which the fields were created.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +16,7 @@
 #define FIELD_REPLY_LEN	(sizeof(FIELD_REPLY) - 1)
 
 struct redis {
-	struct conn *conns[2];		/* to the database of the plain keys, and to MYCSB's */
+	struct conn *conns[2];		/* for the databases of the plain keys and of MYCSB */
 	struct contents *contents;	/* of the server */
 };
 
@@ -142,7 +141,7 @@ static char *put_hash(char *p, const struct contents *c, uint32_t key)
 	return p;
 }
 
-/* Send what was gathered for keys from `first` on, and see it acknowledged. */
+/* Send the requests for keys from `first` on, and wait for the answers. */
 static void load_window(struct redis *redis, uint32_t first, uint32_t end)
 {
 	uint32_t i;
@@ -174,7 +173,7 @@ static void load(struct redis *redis)
 	}
 }
 
-/* Go on in the second database. */
+/* Switch to the second database. */
 static struct conn *select_second(struct conn *conn)
 {
 	char *p = conn_room(conn, REQUEST_MAX);
@@ -185,7 +184,7 @@ static struct conn *select_second(struct conn *conn)
 	return conn;
 }
 
-/* Returns the port; *path becomes that of the Unix socket. */
+/* Returns the port; sets *path to the Unix socket. */
 static unsigned int start_server(char **path)
 {
 	unsigned int port = server_free_port();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * kvtree by io_uring: requests as commands of their own, in the SQE or by
- * pointer, and as one command for all of them.
+ * kvtree by io_uring: one command per request, in the SQE or by pointer, and one command for all of
+ * them.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@ struct uring {
 	struct kvtree_op ops[DEPTH_MAX];
 };
 
-/* A ring as a program sets it up that submits and waits in one thread. */
+/* Set up a ring for a program that submits and waits in one thread. */
 static void ring_init(struct uring *u, unsigned int flags)
 {
 	int err;
@@ -56,7 +56,7 @@ static void submit(struct uring *u, struct system *sys, unsigned int n)
 	sys->commands += n;
 }
 
-/* Answers to requests that were commands of their own. */
+/* Reap the answers to requests with a command each. */
 static void reap(struct uring *u, const struct request *reqs, unsigned int n)
 {
 	struct io_uring_cqe *cqe;
@@ -141,9 +141,9 @@ static void run_batch(struct system *sys, const struct request *reqs, unsigned i
 }
 
 /**
- * uring_start() - add what reaches the store by io_uring
+ * uring_start() - add the systems that use io_uring
  * @s: gets the systems
- * @c: whose session and contents they use
+ * @c: the client with the session and contents
  */
 void uring_start(struct systems *s, struct kvtree_client *c)
 {

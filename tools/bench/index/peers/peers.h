@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What src/lib.rs gives to C. */
+/* The C interface of src/lib.rs. */
 #ifndef KVT_BENCH_PEERS_H
 #define KVT_BENCH_PEERS_H
 
 #include "../subject.h"
 
-/* A process has one. */
+/* A process uses one of them. */
 enum peer { PEER_SKIPLIST, PEER_TREEINDEX, PEER_CONGEE };
 
 void peer_open(uint32_t peer, bool fixed, bool wide);

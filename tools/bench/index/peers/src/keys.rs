@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Keys and values as the maps hold them.
+//! Keys and values in the form that the maps hold.
 
 use crate::maps::Value;
 use std::borrow::Borrow;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 pub type Bytes = Box<[u8]>;
 pub type Columns = [u32; 10];
 
-/// A key, looked up by what it borrows to, so that nothing is allocated.
+/// A key, looked up in its borrowed form, without an allocation.
 pub trait Key: Ord + Clone + Send + Sync + Borrow<Self::Sought> + 'static {
     type Sought: Ord + ?Sized;
 
@@ -59,13 +59,13 @@ impl Key for Bytes {
 pub trait Data: Copy + Send + Sync + 'static {
     fn take(from: &Value) -> Self;
     fn give(&self, to: &mut Value);
-    /// What a scan copies.
+    /// The part that a scan copies.
     fn first(&self) -> u64;
 }
 
 impl Data for u64 {
     fn take(from: &Value) -> Self {
-        // SAFETY: all bits are good.
+        // SAFETY: all bit patterns are valid.
         unsafe { from.number }
     }
 
@@ -80,7 +80,7 @@ impl Data for u64 {
 
 impl Data for Columns {
     fn take(from: &Value) -> Self {
-        // SAFETY: all bits are good.
+        // SAFETY: all bit patterns are valid.
         unsafe { from.columns }
     }
 
@@ -93,7 +93,7 @@ impl Data for Columns {
     }
 }
 
-/// A value that changes in its place, while others read it: columns one by one.
+/// A value that changes in place while others read it: one column at a time.
 pub trait Cell: Send + Sync + 'static {
     fn new(from: &Value) -> Self;
     fn set(&self, from: &Value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ordered maps written in Rust, as the benchmark's driver asks for them: see
-//! `peers.h`. A process has one of them.
+//! Ordered maps written in Rust, for the benchmark's driver: see `peers.h`. A process
+//! has one of them.
 
 mod keys;
 mod maps;
@@ -10,7 +10,7 @@ use maps::{Congee, Map, Scan, SkipList, TreeIndex, Value};
 use std::ptr::{addr_of, addr_of_mut};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Which map, which keys and which values.
+/// The map, and the kinds of its keys and values.
 #[derive(Clone, Copy)]
 struct Kind {
     map: u32,
@@ -39,7 +39,7 @@ fn make(kind: Kind) -> Box<dyn Map> {
 }
 
 fn map() -> &'static dyn Map {
-    // SAFETY: it changes only while no other thread works.
+    // SAFETY: it only changes while no other thread works.
     unsafe { (*addr_of!(MAP)).as_deref().expect("open") }
 }
 
@@ -66,35 +66,35 @@ pub unsafe extern "C" fn peer_clear() {
 }
 
 /// # Safety
-/// The pointers are good.
+/// The pointers are valid.
 #[no_mangle]
 pub unsafe extern "C" fn peer_put(data: *const u8, len: u32, value: *const Value) {
     map().put(bytes(data, len), &*value);
 }
 
 /// # Safety
-/// The pointers are good.
+/// The pointers are valid.
 #[no_mangle]
 pub unsafe extern "C" fn peer_get(data: *const u8, len: u32, value: *mut Value) -> bool {
     map().get(bytes(data, len), &mut *value)
 }
 
 /// # Safety
-/// The pointers are good.
+/// The pointers are valid.
 #[no_mangle]
 pub unsafe extern "C" fn peer_remove(data: *const u8, len: u32) -> bool {
     map().remove(bytes(data, len))
 }
 
 /// # Safety
-/// The pointers are good.
+/// The pointers are valid.
 #[no_mangle]
 pub unsafe extern "C" fn peer_put_column(data: *const u8, len: u32, column: u32, to: u32) -> bool {
     map().put_column(bytes(data, len), column as usize, to)
 }
 
 /// # Safety
-/// The pointers are good.
+/// The pointers are valid.
 #[no_mangle]
 pub unsafe extern "C" fn peer_scan(data: *const u8, len: u32, nr: u32, out: *mut Scan) -> u32 {
     map().scan(bytes(data, len), nr as usize, &mut *out) as u32

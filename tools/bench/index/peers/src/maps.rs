@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The maps, all asked in the same way.
+//! The maps, with a common interface.
 
 use crate::keys::{number, Cell, Columns, Data, Key};
 use crossbeam_skiplist::SkipMap;
@@ -23,7 +23,7 @@ pub struct Scan {
     value: [u64; SCAN_MAX],
 }
 
-/// All from a key on.
+/// The range from a key on.
 fn from<Q: ?Sized>(key: &Q) -> (Bound<&Q>, Bound<&Q>) {
     (Included(key), Unbounded)
 }
@@ -34,21 +34,21 @@ pub trait Map: Send + Sync {
     fn remove(&self, key: &[u8]) -> bool;
     fn scan(&self, key: &[u8], nr: usize, out: &mut Scan) -> usize;
 
-    /// Returns whether there is the key.
+    /// Returns whether the key exists.
     fn put_column(&self, key: &[u8], column: usize, to: u32) -> bool {
         let mut value = Value { number: 0 };
 
         if !self.get(key, &mut value) {
             return false;
         }
-        // SAFETY: get() has filled all of them.
+        // SAFETY: get() has filled all columns.
         unsafe { value.columns[column] = to };
         self.put(key, &value);
         true
     }
 }
 
-/// An insert of a key that is there takes it out for a moment, so values are cells.
+/// Inserting an existing key removes it for a moment, so values are cells.
 pub struct SkipList<K, C>(SkipMap<K, C>);
 
 impl<K: Key, C: Cell> SkipList<K, C> {
@@ -131,7 +131,7 @@ impl<K: Key, V: Data> Map for TreeIndex<K, V> {
     }
 }
 
-/// It has keys of eight bytes and values of a word only.
+/// It only supports keys of eight bytes and values of one word.
 pub struct Congee(congee::Congee<usize, usize>);
 
 impl Congee {
