@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Appending: the chunks of all streams of a device go to one segment, and then to the next.
+ * Appending: all streams of a device write their chunks to one segment, and then to the next.
  *
- * A place is given out before anything is written to it, so several workers write at a time.
+ * A worker gets the place of its chunk before it writes, so several workers can write at the same
+ * time.
  */
 #include "space.h"
 
 /**
- * kvt_append_init() - begin without a segment
+ * kvt_append_init() - prepare to append; the first chunk takes a segment
  * @part: of the space, on a device
  *
  * Context: process context; before any stream appends.
@@ -18,15 +19,15 @@ void kvt_append_init(struct kvt_part *part)
 	mutex_init(&part->append.lock);
 }
 
-/* Whether a checkpoint waits for an epoch to which nothing is added any more. */
+/* Whether an epoch is closed and a checkpoint waits for it. */
 static bool append_drains(const struct kvt_log_state *state, u64 epoch)
 {
 	return epoch <= READ_ONCE(state->drain) && epoch <= READ_ONCE(state->closed);
 }
 
 /*
- * Take a segment.  What a checkpoint waits for gets one that was kept for it; writers
- * wait then, so that no more comes than was in the buffers.
+ * Take a segment.  If none is left, an epoch that a checkpoint waits for gets one of those that
+ * are kept for this.  Writers wait then, so only what is in the buffers has to be written.
  */
 static int append_take(struct kvt_part *part, u32 stream, u64 epoch, struct kvt_log_pos *pos)
 {
@@ -38,8 +39,8 @@ static int append_take(struct kvt_part *part, u32 stream, u64 epoch, struct kvt_
 }
 
 /*
- * Whether as many segments as may be are filled with what is not durable: those are of no use to
- * the next checkpoint, which cannot free them.
+ * Whether the streams have filled as many segments as they may with records that are not durable.
+ * The next checkpoint cannot free such segments.
  */
 static bool append_ahead(const struct kvt_part *part)
 {
@@ -50,15 +51,15 @@ static bool append_ahead(const struct kvt_part *part)
 }
 
 /*
- * Whether an epoch has to wait until that is durable: an open one.  A closed one goes on, in
- * segments that are only for such epochs then.
+ * Whether a chunk has to wait until some of these records are durable.  That is so for the open
+ * epoch.  Closed epochs go on, in segments that only closed epochs use while this lasts.
  */
 static bool append_waits(const struct kvt_part *part, u64 epoch)
 {
 	return epoch >= READ_ONCE(part->space->state->epoch) && append_ahead(part);
 }
 
-/* The present segment gets nothing more. */
+/* Close the current segment. */
 static void append_filled(struct kvt_part *part)
 {
 	struct kvt_append *append = &part->append;
@@ -67,7 +68,7 @@ static void append_filled(struct kvt_part *part)
 	kvt_segs_shut(&part->segs, append->pos.segment);
 }
 
-/* A segment with room for a chunk. */
+/* Make sure that the current segment has room for a chunk. */
 static int append_segment(struct kvt_part *part, u32 stream, u32 blocks, u64 epoch)
 {
 	u32 size = le32_to_cpu(part->dev->super->segment_blocks);
@@ -91,17 +92,17 @@ static int append_segment(struct kvt_part *part, u32 stream, u32 blocks, u64 epo
 }
 
 /**
- * kvt_append() - take the place of a chunk
+ * kvt_append() - take a place for a chunk
  * @part: of the space, on the stream's device
- * @stream: that the chunk is of
+ * @stream: the chunk's stream
  * @blocks: of the chunk
  * @epoch: of its records
- * @pos: filled: where it goes
+ * @pos: filled: the chunk's place
  *
  * Context: process context, sleeps.
  *
  * Return: 0, and no checkpoint frees the place before the epoch is durable; KVT_LOG_BEHIND: too
- * much is not durable; KVT_LOG_NO_ROOM; or an error of the device.
+ * many segments are not durable yet; KVT_LOG_NO_ROOM; or an error of the device.
  */
 int kvt_append(struct kvt_part *part, u32 stream, u32 blocks, u64 epoch, struct kvt_log_pos *pos)
 {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What is live: the bytes of records that a checkpoint would write.
+ * Live bytes: the size of the records that a checkpoint would write.
  *
- * Every change counts, so CPUs count apart, and what all of them have not told each
- * other yet is no more than half a segment: it is part of what the log leaves room for.
+ * Every change updates the count, so each CPU counts for itself and adds its part to the total
+ * from time to time.  The total is never off by more than half a segment, and the log keeps room
+ * for that much.
  */
 #include <linux/cpumask.h>
 
 #include "space.h"
 
 /**
- * kvt_live_init() - choose how exactly to count
- * @space: the space, whose devices are known
+ * kvt_live_init() - choose how much each CPU may count for itself
+ * @space: the space; its devices are known
  */
 void kvt_live_init(struct kvt_space *space)
 {
@@ -30,7 +31,7 @@ KVT_EXPORT_FOR_TESTS(kvt_live_init);
  *
  * Context: any.
  *
- * Return: bytes, with an error of at most kvt_live_slack().
+ * Return: bytes; off by kvt_live_slack() at most.
  */
 u64 kvt_live_bytes(const struct kvt_space *space)
 {
@@ -39,7 +40,7 @@ u64 kvt_live_bytes(const struct kvt_space *space)
 KVT_EXPORT_FOR_TESTS(kvt_live_bytes);
 
 /**
- * kvt_live_slack() - how exact kvt_live_bytes() is
+ * kvt_live_slack() - the largest error of kvt_live_bytes()
  * @space: the space
  *
  * Context: any.
@@ -58,7 +59,7 @@ KVT_EXPORT_FOR_TESTS(kvt_live_slack);
  *
  * Context: any.
  *
- * Return: bytes, with an error of at most kvt_live_slack().
+ * Return: live bytes, off by kvt_live_slack() at most, and the exact part of large records.
  */
 struct kvt_live kvt_live_now(const struct kvt_space *space)
 {

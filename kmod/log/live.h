@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What is live, in bytes of records, and how large records are. */
+/* Live bytes: the size of the records that a checkpoint would write. */
 #ifndef KVT_LOG_LIVE_H
 #define KVT_LOG_LIVE_H
 
@@ -8,16 +8,17 @@
 #include "sizes.h"
 
 /*
- * A chunk that does not fit the rest of a segment begins the next one.  So as much of each segment
- * may be lost as a chunk has.  That is little but for chunks that end with a large record.  What
- * these have more is counted, so that a few of them do not make each segment of a store smaller.
+ * A chunk that does not fit into the rest of a segment goes to the next one, so each segment may
+ * lose as many bytes as a chunk has.  That is little, except for chunks that end with a large
+ * record.  The excess of large records is counted separately, so that a few of them do not reduce
+ * what every segment of a store is taken to hold.
  */
 struct kvt_live {
 	s64 bytes;
-	s64 large;	/* of these: what records have beyond KVT_LOG_RECORD_SMALL */
+	s64 large;	/* of these, the part of each record beyond KVT_LOG_RECORD_SMALL */
 };
 
-/* A record of so many bytes, columns outside of it included. */
+/* A record of @bytes, including the columns stored outside of it. */
 static inline struct kvt_live kvt_live_record(u64 bytes)
 {
 	return (struct kvt_live) {
@@ -38,7 +39,7 @@ static inline struct kvt_live kvt_live_most(struct kvt_live a, struct kvt_live b
 	};
 }
 
-/* What is read without a lock. */
+/* Set what others read without a lock. */
 static inline void kvt_live_set(struct kvt_live *to, struct kvt_live live)
 {
 	WRITE_ONCE(to->bytes, live.bytes);

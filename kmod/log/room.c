@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Room: how many segments are reserved, and how much a store may hold, so that a checkpoint
- * can always be made.  Nothing else frees segments.
+ * Room: reserve free segments, and limit how much a store may hold, so that a checkpoint can
+ * always be made.  Only checkpoints free segments.
  *
- * Each device is judged on its own, since any of them may fill first: a small one may hold
- * commit records only.  Between checkpoints each keeps what the next one needs there.  That grows
- * with what is live, whichever device the records are on: so a stream takes a segment only if all
- * devices have what they should keep.  The free segments are used from left to right:
+ * Each device is checked on its own, since any of them may run out first: a small one may hold
+ * only commit records.  Between checkpoints, each device keeps enough free segments for its part
+ * of the next checkpoint.  That part grows with the live data, no matter which device the records
+ * are written to; so a stream takes a segment only if all devices have enough free segments.  A
+ * device's free segments are used from left to right:
  *
  *	streams stop | one segment | ordinary     | what the checkpoint writes here,
  *	here         | for commit  | commits stop | and what it commits at its end: records
  *	             | records     | here         | in buffers, and one segment for commit
  *	             |             |              | records
  *
- * A writer that finds no room starts a checkpoint, and writers wait for it.
+ * If a stream or an ordinary commit gets no segment, a checkpoint starts and writers wait for it.
  *
- * kmod/tests/log_room_test.c shows for many numbers of CPUs, devices and segments that this works.
+ * kmod/tests/log_room_test.c tests this with many numbers of CPUs, devices and segments.
  */
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -23,56 +24,56 @@
 #include "base/stats.h"
 #include "space.h"
 
-/* Segments that commit records have open: the present one, the next, and the one after it. */
+/* Segments that a device's commit records hold open: the current one and the next two. */
 #define COMMIT_OPEN	3
-/* Those that they fill while a checkpoint is made. */
+/* Segments that commit records fill while a checkpoint is made. */
 #define COMMIT_FILL	1
-/* What is kept for them: between streams and commits, and for the end of a checkpoint. */
+/* Segments kept for commit records: from the streams, and for the end of a checkpoint. */
 #define COMMIT_MORE	1
 #define COMMIT_LAST	1
 
-/* The last segments of a checkpoint: one that is not full, and that of its table. */
+/* The last segments of a checkpoint: one that is partly filled, and the one with its table. */
 #define CHECKPOINT_TABLE	1
 #define CHECKPOINT_TAIL		(1 + CHECKPOINT_TABLE)
-/* This part of what is live covers padding, and what is counted only roughly. */
+/* Divisors: this part of the live bytes, or of a segment, allows for padding and rough counts. */
 #define CHECKPOINT_PADDING	8
 #define SMALL_PADDING		256
 
-/* The segment that streams have open, if there are any. */
+/* Segments that the streams of a device hold open, if it has streams. */
 #define STREAMS_OPEN	1U
-/* Bytes of chunks that a stream may still have to write. */
+/* Bytes of chunks that a stream may have in its buffers. */
 #define STREAM_BYTES	((u64)KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES)
 
 /*
- * What a device has to hold besides two checkpoints, in segments.  Writers may wait for a
- * checkpoint, but for nothing else: when it counts, there is room for the next one.
+ * The segments that a device needs besides those of two checkpoints.  Writers may have to wait
+ * for one checkpoint, but for nothing else: once it has taken effect, there is room for the next.
  */
 struct reserve {
-	u32 filled;	/* by streams, with what was not durable when a checkpoint began */
-	u32 buffers;	/* what was in their buffers then */
-	u32 end;	/* what it commits at its end */
-	u32 next_end;	/* room for as much at the end of the next one */
-	u32 open;	/* is written to: one by the streams, and those of commit records */
-	u32 commits;	/* commit records written meanwhile, and room for more */
-	u32 next;	/* what streams get after it, or else they would wait for the next one */
-	u32 tails;	/* of both checkpoints */
+	u32 filled;	/* by streams, with records that were not durable when a checkpoint began */
+	u32 buffers;	/* for the records that were in the streams' buffers then */
+	u32 end;	/* for what the checkpoint commits at its end */
+	u32 next_end;	/* for as much at the end of the next checkpoint */
+	u32 open;	/* being written to: one by the streams, and those of commit records */
+	u32 commits;	/* for commit records written meanwhile, and COMMIT_MORE */
+	u32 next;	/* for streams afterwards: they need not wait for the next checkpoint */
+	u32 tails;	/* CHECKPOINT_TAIL of both checkpoints */
 };
 
-/* An attach reads a log of more than this part of log_replay_mb, and of what is live, slowly. */
+/* Divisors: a log larger than these parts of log_replay_mb and of what is live attaches slowly. */
 #define SLOW_FEW	4
 #define SLOW_PART	16
 
 /*
- * How much of the log is read soon enough, however little is live.  The least is more than an
- * epoch without records takes: or else each checkpoint would ask for the next.
+ * A log of this size is replayed fast enough, however little is live.  The minimum is more than
+ * an epoch without records takes; otherwise each checkpoint would trigger the next one.
  */
 static unsigned int log_replay_mb = 64;
 KVT_LOG_PARAM(log_replay_mb, log_replay_mb, 1, UINT_MAX);
 MODULE_PARM_DESC(log_replay_mb, "MiB that may be in the log after a checkpoint before the next one is made; more if more is live");
 
 /*
- * How many bytes a segment holds at least, if all records are small.  Of large segments a part is
- * left for directories of the longest keys, for which CHECKPOINT_PADDING is just not enough.
+ * The bytes that a segment holds at least if all records are small.  A part of large segments is
+ * left for directories with the longest keys: for these, CHECKPOINT_PADDING is not quite enough.
  */
 static u64 segment_small(const struct kvt_part *part)
 {
@@ -81,20 +82,20 @@ static u64 segment_small(const struct kvt_part *part)
 	return bytes - KVT_LOG_CHUNK_SMALL - bytes / SMALL_PADDING;
 }
 
-/* Segments of a device that a checkpoint needs: large records may all be on one. */
+/* Segments that a checkpoint needs on a device; all large records may be on this one. */
 static u32 checkpoint_segments(const struct kvt_part *part, struct kvt_live live)
 {
 	u64 here = mul_u64_u64_div_u64(live.bytes + live.bytes / CHECKPOINT_PADDING, part->share,
 				       part->space->shares);
 
-	/* Of several, one may have a chunk more than its share: see saved_next(). */
+	/* With several devices, one may get a chunk more than its share: see saved_next(). */
 	if (part->space->devs->nr > 1)
 		here += KVT_LOG_CHUNK_BYTES;
 	return min(div64_u64(here, kvt_part_segment(part)),
 		   div64_u64(here + live.large, segment_small(part))) + CHECKPOINT_TAIL;
 }
 
-/* Segments that the contents of all buffers need. */
+/* Segments that a device needs for the contents of all its streams' buffers. */
 static u32 drain_segments(const struct kvt_part *part)
 {
 	u64 bytes = kvt_part_segment(part);
@@ -106,7 +107,7 @@ static u32 drain_segments(const struct kvt_part *part)
  * kvt_room_ahead() - how far the streams of a device may be ahead of what is durable
  * @part: on the device
  *
- * Return: segments that they may have filled, 1..KVT_LOG_AHEAD_MAX.
+ * Return: segments that they may fill with records that are not durable, 1..KVT_LOG_AHEAD_MAX.
  */
 u32 kvt_room_ahead(const struct kvt_part *part)
 {
@@ -118,7 +119,7 @@ KVT_EXPORT_FOR_TESTS(kvt_room_ahead);
  * kvt_room_streams() - how many streams there is room for
  * @space: the space
  *
- * Return: not so many that their buffers need more than a part of small devices.
+ * Return: a number of streams with buffers that need only a part of the smallest device.
  */
 u32 kvt_room_streams(const struct kvt_space *space)
 {
@@ -130,13 +131,13 @@ u32 kvt_room_streams(const struct kvt_space *space)
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_streams);
 
-/* Segments that a checkpoint commits at its end. */
+/* Segments for what a checkpoint commits at its end. */
 static u32 end_segments(const struct kvt_part *part)
 {
 	return drain_segments(part) + COMMIT_LAST;
 }
 
-/* Segments of a device that no checkpoint can use. */
+/* Segments of a device that checkpoints cannot use. */
 static u32 reserve_segments(const struct kvt_part *part)
 {
 	u32 open = min(kvt_part_streams(part), STREAMS_OPEN);
@@ -156,8 +157,8 @@ static u32 reserve_segments(const struct kvt_part *part)
 }
 
 /*
- * How much of a checkpoint a device's table can describe, which is in one segment: bytes of
- * records, whatever they are.
+ * The bytes of records, of any sizes, that a device's table of a checkpoint can describe.  The
+ * table is in one segment.
  */
 static u64 table_bytes(const struct kvt_part *part)
 {
@@ -168,7 +169,7 @@ static u64 table_bytes(const struct kvt_part *part)
 	return (nr - KVT_SAVERS_MAX) * KVT_SAVE_EXTENT_BYTES;
 }
 
-/* What a device's part of a checkpoint may have; less its own large records if @small. */
+/* The most bytes of a device's part of a checkpoint; if @small, with kvt_live.large added. */
 static u64 part_max(const struct kvt_part *part, bool small)
 {
 	u64 bytes = small ? segment_small(part) : kvt_part_segment(part);
@@ -176,14 +177,14 @@ static u64 part_max(const struct kvt_part *part, bool small)
 	return min(part->half * bytes, table_bytes(part));
 }
 
-/* So much less is kept for padding, and because it is not counted exactly. */
+/* Subtract an allowance for padding and for inexact counting. */
 static u64 room_max(const struct kvt_space *space, u64 max)
 {
 	max -= max / CHECKPOINT_PADDING;
 	return max > kvt_live_slack(space) ? max - kvt_live_slack(space) : 0;
 }
 
-/* How much the store may hold if its records are small: no device's part is more than it may be. */
+/* How much the store may hold if its records are small: each device's part is within its limit. */
 static void room_init_small(struct kvt_space *space)
 {
 	u64 max = U64_MAX, chunk;
@@ -203,9 +204,9 @@ static void room_init_small(struct kvt_space *space)
 }
 
 /**
- * kvt_room_init() - find out how much the store may hold, and how much of it where
+ * kvt_room_init() - compute how much the store may hold, and each device's share of it
  * @space: the space
- * @nr_streams: how many streams take a part of it
+ * @nr_streams: how many streams need a part of it
  *
  * A device's part of a checkpoint is as large as its room and its table allow.
  */
@@ -229,9 +230,9 @@ void kvt_room_init(struct kvt_space *space, u32 nr_streams)
 KVT_EXPORT_FOR_TESTS(kvt_room_init);
 
 /**
- * kvt_room_holds() - whether checkpoints can always be made of what is live
+ * kvt_room_holds() - whether there is always room for checkpoints of what is live
  * @space: the space
- * @live: what is
+ * @live: what is live
  *
  * Context: any.
  *
@@ -253,7 +254,7 @@ KVT_EXPORT_FOR_TESTS(kvt_room_holds);
  *
  * Context: any.
  *
- * Return: bytes of records, if no more of them are large than now.
+ * Return: bytes of records, provided that the large ones do not grow in number or size.
  */
 u64 kvt_room_live_max(const struct kvt_space *space)
 {
@@ -281,7 +282,7 @@ static u64 room_growth(const struct kvt_space *space)
 	return growth;
 }
 
-/* What a checkpoint has to hold: what is live now, or will be again after a crash. */
+/* What a checkpoint must hold: what is live now, or would be live again after a crash. */
 static struct kvt_live room_live(const struct kvt_space *space)
 {
 	return kvt_live_most(kvt_live_now(space),
@@ -289,21 +290,21 @@ static struct kvt_live room_live(const struct kvt_space *space)
 					   kvt_live_get(&space->live_durable)));
 }
 
-/* The segments that it needs then, however the store grows meanwhile. */
+/* The most segments that a checkpoint may need, however the store grows before it. */
 static u32 checkpoint_most(const struct kvt_part *part)
 {
 	struct kvt_live live = room_live(part->space), then = live;
 	u64 growth = kvt_live_slack(part->space) + room_growth(part->space);
 	u32 max = checkpoint_segments(part, live);
 
-	/* It may be more than this log would take: see kvt_streams_init(). */
+	/* The store may hold more than this log would accept: see kvt_streams_init(). */
 	max = max(max, part->half + CHECKPOINT_TAIL);
 	then.bytes += growth;
 	then.large += growth;
 	return min(checkpoint_segments(part, then), max);
 }
 
-/* Segments that the next checkpoint needs beyond what the present one frees. */
+/* Segments that the next checkpoint needs beyond those that the current one frees. */
 static u32 checkpoint_next(const struct kvt_part *part, u32 need)
 {
 	u32 useless = READ_ONCE(part->segs.useless);
@@ -312,9 +313,9 @@ static u32 checkpoint_next(const struct kvt_part *part, u32 need)
 }
 
 /*
- * Segments that others leave to checkpoints: those that the next one needs.  While one is being
- * made, those that it has not taken yet, and as many as the next one will need beyond what this
- * one frees.
+ * Segments that streams and commits leave to checkpoints: those that the next one needs.  While
+ * one is being made, those that it has not taken yet, and those that the next one will need beyond
+ * what this one frees.
  */
 static u32 checkpoint_keep(const struct kvt_part *part)
 {
@@ -328,8 +329,8 @@ static u32 checkpoint_keep(const struct kvt_part *part)
 }
 
 /*
- * Segments that a checkpoint leaves free when it saves.  Of one that does not write all it is not
- * known how much that is, nor that it frees more than the log: the next one has its room.
+ * Segments that a checkpoint leaves free when it saves.  If it does not write everything, it is
+ * not known how much it will write, and it may free only the log: keep room for the next one.
  */
 static u32 save_keep(const struct kvt_part *part)
 {
@@ -345,7 +346,7 @@ static u32 save_keep(const struct kvt_part *part)
 /**
  * kvt_room_keep() - how many segments to leave free
  * @part: of the space, on a device
- * @room: what a segment is wanted for
+ * @room: the use of the segment to be taken
  *
  * Context: any; exact under the lock of its table.
  *
@@ -359,7 +360,7 @@ u32 kvt_room_keep(const struct kvt_part *part, enum kvt_room room)
 	case KVT_ROOM_COMMIT:
 		return checkpoint_keep(part);
 	case KVT_ROOM_DRAIN:
-		/* The checkpoint's table comes after it, and commit records may have had theirs. */
+		/* The checkpoint's table comes later; commit records may have got their segment. */
 		return CHECKPOINT_TABLE;
 	case KVT_ROOM_SAVE:
 		return save_keep(part);
@@ -369,7 +370,7 @@ u32 kvt_room_keep(const struct kvt_part *part, enum kvt_room room)
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_keep);
 
-/* Whether some device has less left for the log than such a part of what the log has there. */
+/* Whether any device has fewer segments left for the log than the log has there / @divisor. */
 static bool room_less(const struct kvt_space *space, u32 divisor)
 {
 	const struct kvt_part *part;
@@ -388,7 +389,7 @@ static bool room_less(const struct kvt_space *space, u32 divisor)
  * kvt_room_low() - whether it is time for a checkpoint
  * @space: the space
  *
- * Return: true if fewer segments are left for the log on some device than it has there.
+ * Return: true if any device has fewer segments left for the log than the log has there.
  */
 bool kvt_room_low(const struct kvt_space *space)
 {
@@ -399,7 +400,7 @@ bool kvt_room_low(const struct kvt_space *space)
  * kvt_room_short() - whether a checkpoint has to be made quickly
  * @space: the space
  *
- * Return: true if fewer are left for the log on some device than half of what it has there.
+ * Return: true if any device has fewer segments left for the log than half of those it has there.
  */
 bool kvt_room_short(const struct kvt_space *space)
 {
@@ -407,12 +408,12 @@ bool kvt_room_short(const struct kvt_space *space)
 }
 
 /**
- * kvt_room_spare() - whether a checkpoint may leave segments as they are that it could free
- * @space: the space; kvt_segs_save_begin() has counted what it frees at least
+ * kvt_room_spare() - whether a checkpoint may leave partly live segments as they are
+ * @space: the space; kvt_segs_save_begin() has counted what the checkpoint frees at least
  *
- * Segments of earlier checkpoints, of which a part is live, may take twice as much as is live.
+ * Segments of earlier checkpoints, which are only partly live, may take twice as much as is live.
  *
- * Return: false if all has to be written again, so that there is room for the streams, and for the
+ * Return: false if everything must be written again to make room for the streams and for the
  * next checkpoint.
  */
 bool kvt_room_spare(const struct kvt_space *space)
@@ -429,9 +430,10 @@ KVT_EXPORT_FOR_TESTS(kvt_room_spare);
 /**
  * kvt_room_describes() - whether a directory is a small part of a checkpoint
  * @space: the space
- * @bytes: of its records
+ * @bytes: of the directory's records
  *
- * That of a checkpoint that writes all is, as each range has as much as it should then.
+ * It is always a small part of a checkpoint that writes everything: all ranges have their full
+ * size then.
  *
  * Return: false if it may take more than is kept for checkpoints.
  */
@@ -450,11 +452,12 @@ bool kvt_room_describes(const struct kvt_space *space, u64 bytes)
  * kvt_room_long() - whether the log is long enough for a checkpoint
  * @space: the space
  *
- * However much room there is: all of the log is read when the store is attached.  A checkpoint
- * writes what is live.  If each comes after as much log, half of what is written are checkpoints.
+ * It does not matter how much room is left: an attach reads the whole log.  A checkpoint writes
+ * what is live; if one is made each time the log has grown by as much, half of all writes are
+ * checkpoints.
  *
- * Return: true if a recovery would replay more than a checkpoint would write, and not just a
- * little.
+ * Return: true if a recovery would replay more than a checkpoint would write, and more than
+ * log_replay_mb.
  */
 bool kvt_room_long(const struct kvt_space *space)
 {
@@ -468,7 +471,7 @@ bool kvt_room_long(const struct kvt_space *space)
 /**
  * kvt_room_begins() - whether a life can begin, and end with a checkpoint
  * @part: of the space, on a device
- * @carried: segments that an epoch is carried to before
+ * @carried: segments that the carried epoch takes before
  *
  * Return: false if a checkpoint should be made first.
  */
@@ -481,9 +484,9 @@ KVT_EXPORT_FOR_TESTS(kvt_room_begins);
 /**
  * kvt_room_ends() - whether a life can begin, and end without a checkpoint
  * @part: of the space, on a device
- * @carried: segments that an epoch is carried to before
+ * @carried: segments that the carried epoch takes before
  *
- * Return: false if there is no room for what it would accept until none is left.
+ * Return: false if the changes that it accepts before it runs out of room could not be committed.
  */
 bool kvt_room_ends(const struct kvt_part *part, u32 carried)
 {
@@ -491,10 +494,10 @@ bool kvt_room_ends(const struct kvt_part *part, u32 carried)
 }
 
 /**
- * kvt_room_slow() - whether an attach would take long for the log
+ * kvt_room_slow() - whether an attach would take long because of the log
  * @space: the space
  *
- * Return: true if a checkpoint should come before the log ends.
+ * Return: true if a checkpoint should be made before a detach.
  */
 bool kvt_room_slow(const struct kvt_space *space)
 {
@@ -504,7 +507,7 @@ bool kvt_room_slow(const struct kvt_space *space)
 }
 
 /**
- * kvt_room_stop_writers() - have writers wait until a checkpoint has made room
+ * kvt_room_stop_writers() - make writers wait until a checkpoint has made room
  * @space: the space
  *
  * Context: process context.
@@ -532,7 +535,7 @@ static enum kvtree_log_kind room_kind(enum kvt_room room)
 	}
 }
 
-/* Whether a device has free what checkpoints need there. */
+/* Whether a device has as many free segments as checkpoints need there. */
 static bool part_keeps(struct kvt_part *part)
 {
 	struct kvt_seg_table *segs = &part->segs;
@@ -545,12 +548,12 @@ static bool part_keeps(struct kvt_part *part)
 }
 
 /**
- * kvt_room_grows() - whether the store may grow by what streams write to one more segment
+ * kvt_room_grows() - whether the store may grow by one more segment of streams' records
  * @space: the space
  *
  * Context: process context; no table's lock is held.
  *
- * Return: true if each device has room for its part of a checkpoint of all that is live then.
+ * Return: true if each device has room for its part of a checkpoint of all that would be live.
  */
 bool kvt_room_grows(struct kvt_space *space)
 {
@@ -563,7 +566,7 @@ bool kvt_room_grows(struct kvt_space *space)
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_grows);
 
-/* Take a free segment, if one is left for what it is wanted for. */
+/* Take a free segment, if one is left for this use. */
 static int room_find(struct kvt_part *part, enum kvt_room room, struct kvt_log_pos *pos)
 {
 	bool saved = room_kind(room) == KVTREE_LOG_KIND_CHECKPOINT;
@@ -579,7 +582,7 @@ static int room_find(struct kvt_part *part, enum kvt_room room, struct kvt_log_p
 	return err;
 }
 
-/* The same, and write its header. */
+/* Take a free segment and write its header. */
 static int room_open(struct kvt_part *part, enum kvt_room room, u32 stream,
 		     struct kvt_log_pos *pos)
 {
@@ -603,14 +606,14 @@ static int room_open(struct kvt_part *part, enum kvt_room room, u32 stream,
  * kvt_room_take() - take a segment, and start a checkpoint if few are left
  * @part: of the space, on a device
  * @room: what the segment is for
- * @stream: of the first records that it will hold
- * @pos: filled: its first block after the header
+ * @stream: the stream of its first records
+ * @pos: filled: the first block after the segment's header
  *
  * Context: process context, sleeps.
  *
- * Return: 0; KVT_LOG_NO_ROOM: none is left for that, or, for a stream, another device has less
- * than it has to keep, and if it was for a stream or an ordinary commit, writers wait; or an error
- * of the device.
+ * Return: 0; KVT_LOG_NO_ROOM: no segment is left for this use, or, for a stream, another device has
+ * fewer than it must keep; after a request for a stream or an ordinary commit, writers wait; or an
+ * error of the device.
  */
 int kvt_room_take(struct kvt_part *part, enum kvt_room room, u32 stream,
 		  struct kvt_log_pos *pos)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The space of a log: the segments of its devices, and how many are left for what. */
+/* The space of a log: the segments of its devices, and how many are left for each use. */
 #ifndef KVT_LOG_SPACE_H
 #define KVT_LOG_SPACE_H
 
@@ -11,56 +11,56 @@
 #include "dev.h"
 #include "live.h"
 
-/* Segments of a device in memory: see table.c. */
+/* What a segment of a device holds: see table.c. */
 enum kvt_seg_state {
 	KVT_SEG_FREE,
-	KVT_SEG_LOG,		/* of a stream, or commit records */
-	KVT_SEG_CHECKPOINT,	/* of the checkpoint that counts, or of those before */
-	KVT_SEG_NEW,		/* of the one that is being made */
-	KVT_SEG_USELESS,	/* free when the device has been told */
+	KVT_SEG_LOG,		/* records of streams, or commit records */
+	KVT_SEG_CHECKPOINT,	/* a part of the current checkpoint, or of earlier ones */
+	KVT_SEG_NEW,		/* a part of the checkpoint that is being made */
+	KVT_SEG_USELESS,	/* nothing needed: free once it has been discarded */
 };
 
 /* What a segment is taken for: see room.c. */
 enum kvt_room {
 	KVT_ROOM_STREAM,	/* records */
 	KVT_ROOM_COMMIT,	/* commit records */
-	KVT_ROOM_DRAIN,		/* records carried, or that a checkpoint waits for */
-	KVT_ROOM_LAST,		/* commit records that it waits for, or of a new life */
+	KVT_ROOM_DRAIN,		/* records of a carried epoch, or that a checkpoint waits for */
+	KVT_ROOM_LAST,		/* commit records that a checkpoint waits for, or of a new life */
 	KVT_ROOM_SAVE,		/* a checkpoint */
-	KVT_ROOM_TABLE,		/* its table, when all that it waits for is durable */
+	KVT_ROOM_TABLE,		/* a checkpoint's table, when all that it waits for is durable */
 };
 
 struct kvt_seg {
-	u64 epoch;		/* LOG: the last one that has anything in it */
+	u64 epoch;		/* KVT_SEG_LOG: the last epoch that has records in it */
 	u8 state;
-	bool open;		/* it is being written to */
-	bool kept;		/* CHECKPOINT: the one that is made has a piece in it */
+	bool open;		/* more will be written to it */
+	bool kept;		/* KVT_SEG_CHECKPOINT: the new checkpoint refers to it */
 };
 
 struct kvt_seg_table {
-	spinlock_t lock;	/* of all of it */
+	spinlock_t lock;	/* protects the table */
 	u32 nr;
 	u32 nr_free;
 	u32 nr_log;		/* KVT_SEG_LOG */
 	u32 nr_image;		/* KVT_SEG_CHECKPOINT and KVT_SEG_NEW */
-	u32 next;		/* where to look for a free one */
-	u64 sequence;		/* of the last one taken */
+	u32 next;		/* where to look for a free segment */
+	u64 sequence;		/* number of the last segment taken */
 	struct kvt_seg *seg;
 	bool saving;		/* a checkpoint is being made */
-	bool full;		/* it writes all that is live */
-	u32 taken;		/* by it */
-	u32 useless;		/* what it will free; or KVT_SEG_USELESS */
+	bool full;		/* ... which writes all that is live */
+	u32 taken;		/* segments it has taken */
+	u32 useless;		/* segments it will free; after it, those KVT_SEG_USELESS */
 };
 
-/* Where the streams of a device write. */
+/* The place where the streams of a device append. */
 struct kvt_append {
-	struct mutex lock;		/* of all of it */
-	struct kvt_log_pos pos;		/* the next chunk; block 0: no segment yet */
-	bool closed;			/* the segment is for closed epochs, until it is not ahead */
-	u64 epoch;			/* the last one that has got a place */
-	u32 ahead;			/* segments filled with what is not durable yet, at most */
-	u32 nr_filled;
-	u64 filled[KVT_LOG_AHEAD_MAX];	/* the last epoch then; nr_filled % ahead is next */
+	struct mutex lock;		/* protects all fields */
+	struct kvt_log_pos pos;		/* of the next chunk; block 0: no segment yet */
+	bool closed;			/* only closed epochs use the segment while it is ahead */
+	u64 epoch;			/* the last one that has been given a place */
+	u32 ahead;			/* most segments filled with records not yet durable */
+	u32 nr_filled;			/* segments filled so far */
+	u64 filled[KVT_LOG_AHEAD_MAX];	/* @epoch then; nr_filled % ahead is the oldest */
 };
 
 /* A device's part of the space. */
@@ -69,38 +69,38 @@ struct kvt_part {
 	struct kvt_log_dev *dev;
 	struct kvt_seg_table segs;
 	struct kvt_append append;
-	u64 share;			/* of the space's shares: its part of a checkpoint */
-	u32 half;			/* segments that one may have, besides those of the reserve */
-	struct kvt_log_pos image;	/* the next chunk of a checkpoint; block 0: no segment */
+	u64 share;			/* part of a checkpoint: share / space->shares */
+	u32 half;			/* segments for one checkpoint, without the reserve */
+	struct kvt_log_pos image;	/* of a checkpoint's next chunk; block 0: no segment */
 };
 
 struct kvt_space {
 	struct kvt_log_state *state;
 	struct kvt_devs *devs;
 	struct kvt_part part[KVTREE_LOG_DEVS_MAX];
-	u32 nr_streams;			/* that take room */
+	u32 nr_streams;			/* streams that need room */
 	u64 capacity;			/* bytes of all segments */
-	u64 shares;
-	u64 live_max;			/* bytes that checkpoints can always be made of */
-	u64 small_max;			/* the same, less what large records have on any device */
-	u64 large_devs;			/* ... as if each device were as large as the smallest */
-	struct kvt_live live_closed;	/* what was live when an epoch was closed */
-	struct kvt_live live_durable;	/* ... and that epoch is durable */
-	u64 replay_bytes;		/* that a recovery reads beside a checkpoint */
-	bool whole;			/* the last checkpoint wrote all that is live */
+	u64 shares;			/* sum of the devices' shares */
+	u64 live_max;			/* live bytes for which checkpoints always have room */
+	u64 small_max;			/* the same if records are small: see kvt_room_holds() */
+	u64 large_devs;			/* ... and their weight if not: all may be on one device */
+	struct kvt_live live_closed;	/* what was live when the last epoch was closed */
+	struct kvt_live live_durable;	/* the same for the last durable epoch */
+	u64 replay_bytes;		/* bytes that a recovery reads besides the checkpoint */
+	bool whole;			/* the last checkpoint wrote all that was live */
 	struct percpu_counter live;	/* bytes that a checkpoint would write */
-	s32 live_batch;			/* by how much each CPU's part may be off */
+	s32 live_batch;			/* most bytes that a CPU has counted for itself only */
 	atomic64_t large;		/* see struct kvt_live */
 };
 
-/* How many bytes a segment holds at least: its size, less what may stay unused at its end. */
+/* The bytes that a segment holds at least: its size, less what may stay unused at its end. */
 static inline u64 kvt_part_segment(const struct kvt_part *part)
 {
 	return (u64)le32_to_cpu(part->dev->super->segment_blocks) * KVTREE_LOG_BLOCK -
 	       KVT_LOG_CHUNK_BYTES;
 }
 
-/* Streams that a device has. */
+/* The number of streams that write to a device. */
 static inline u32 kvt_part_streams(const struct kvt_part *part)
 {
 	u32 devs = part->space->devs->nr;
@@ -150,13 +150,13 @@ u64 kvt_live_bytes(const struct kvt_space *space);
 u64 kvt_live_slack(const struct kvt_space *space);
 struct kvt_live kvt_live_now(const struct kvt_space *space);
 
-/* The store has grown.  Large records are few: what they have is exact. */
+/* Count what the store has grown by.  Large records are rare, so they are counted exactly. */
 static inline void kvt_live_add(struct kvt_space *space, struct kvt_live live)
 {
 	percpu_counter_add_batch(&space->live, live.bytes, space->live_batch);
 	if (unlikely(live.large)) {
 		atomic64_add(live.large, &space->large);
-		/* Of writers that look after this, one sees what all of them have added. */
+		/* If several writers add and then check, at least one sees what all have added. */
 		smp_mb__after_atomic();
 	}
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The table of a device's segments, which is in memory only: recovery makes it
- * from the checkpoint's table and the trailers.
+ * The table of a device's segments.  It is in memory only: recovery rebuilds it from the
+ * checkpoint's table and the trailers.
  */
 #include <linux/random.h>
 
 #include "space.h"
 
-/* Segments that a device is told of at once. */
+/* Segments discarded at once. */
 #define GIVE_MAX	64U
 
 /**
- * kvt_segs_init() - make a table in which all are free
+ * kvt_segs_init() - make a table in which all segments are free
  * @segs: filled
  * @nr: how many segments
  *
@@ -26,8 +26,8 @@ int kvt_segs_init(struct kvt_seg_table *segs, u32 nr)
 	segs->nr = nr;
 	segs->nr_free = nr;
 	/*
-	 * An attach that came to no end may have written with the same generation: nothing of
-	 * that is where its checksum says that it should be.
+	 * An attach that did not complete may have written with the same generation.  With other
+	 * sequence numbers, the checksums of what it wrote do not match.
 	 */
 	segs->sequence = get_random_u64() >> 8;
 	return segs->seg ? 0 : -ENOMEM;
@@ -64,10 +64,10 @@ static void segs_set(struct kvt_seg_table *segs, u32 segment, enum kvt_seg_state
 }
 
 /**
- * kvt_segs_mark() - say what recovery found in a segment
+ * kvt_segs_mark() - note what recovery found in a segment
  * @segs: the table
  * @segment: which
- * @state: what it is
+ * @state: its state
  * @epoch: the last one that may be in it
  *
  * Context: process context.
@@ -84,9 +84,9 @@ KVT_EXPORT_FOR_TESTS(kvt_segs_mark);
 /**
  * kvt_segs_take() - take a free segment, if one is left
  * @segs: the table
- * @keep: how many are left for others
- * @state: what it will be
- * @pos: filled: its beginning
+ * @keep: how many must stay free for other uses
+ * @state: its new state
+ * @pos: filled: the segment's first block
  *
  * Context: process context; under the table's lock.
  *
@@ -115,10 +115,10 @@ int kvt_segs_take(struct kvt_seg_table *segs, u32 keep, enum kvt_seg_state state
 }
 
 /**
- * kvt_segs_used() - an epoch has something in a segment
+ * kvt_segs_used() - note that an epoch has records in a segment
  * @segs: the table
  * @segment: which
- * @epoch: streams may be at different ones: the last one counts
+ * @epoch: the epoch; streams may write different ones, and the last one is kept
  */
 void kvt_segs_used(struct kvt_seg_table *segs, u32 segment, u64 epoch)
 {
@@ -128,7 +128,7 @@ void kvt_segs_used(struct kvt_seg_table *segs, u32 segment, u64 epoch)
 }
 
 /**
- * kvt_segs_shut() - nothing more is written to a segment
+ * kvt_segs_shut() - note that nothing more is written to a segment
  * @segs: the table
  * @segment: which
  */
@@ -139,19 +139,19 @@ void kvt_segs_shut(struct kvt_seg_table *segs, u32 segment)
 	spin_unlock(&segs->lock);
 }
 
-/* Whether a checkpoint of an epoch makes a segment of the log useless. */
+/* Whether nothing in a segment of the log has to be replayed after a checkpoint of an epoch. */
 static bool seg_replayed(const struct kvt_seg *seg, u64 epoch)
 {
 	return seg->state == KVT_SEG_LOG && !seg->open && seg->epoch <= epoch;
 }
 
 /**
- * kvt_segs_save_begin() - a checkpoint is made from now on
+ * kvt_segs_save_begin() - begin a checkpoint
  * @segs: the table
- * @epoch: that it contains
+ * @epoch: the epoch that it contains
  * @full: it writes all that is live
  *
- * What it will free is counted: when it counts, that will not be less.
+ * This counts the segments that the checkpoint will free at least when it takes effect.
  *
  * Context: process context, sleeps; under the log's checkpoint_lock.
  */
@@ -176,17 +176,17 @@ void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch, bool full)
 }
 KVT_EXPORT_FOR_TESTS(kvt_segs_save_begin);
 
-/* Whether a checkpoint of an epoch has made a segment useless. */
+/* Whether a segment is useless after a checkpoint of an epoch. */
 static bool seg_useless(const struct kvt_seg *seg, u64 epoch)
 {
 	return (seg->state == KVT_SEG_CHECKPOINT && !seg->kept) || seg_replayed(seg, epoch);
 }
 
 /**
- * kvt_segs_save_end() - a checkpoint counts, or came to nothing: find out what is useless
+ * kvt_segs_save_end() - end a checkpoint: find out which segments are useless
  * @segs: the table
- * @epoch: that it contains
- * @counts: false: what it took is useless
+ * @epoch: the epoch that it contains
+ * @counts: the checkpoint has taken effect; false: it failed, and the segments it took are useless
  *
  * Context: process context, sleeps; under the log's checkpoint_lock; kvt_segs_give() must
  * follow.
@@ -215,7 +215,7 @@ void kvt_segs_save_end(struct kvt_seg_table *segs, u64 epoch, bool counts)
 }
 KVT_EXPORT_FOR_TESTS(kvt_segs_save_end);
 
-/* The next useless segments in a row, from one on.  Nobody else changes them. */
+/* Find the next run of useless segments, from *@at on.  Only the caller changes their state. */
 static u32 segs_useless(const struct kvt_seg_table *segs, u32 *at, u32 max)
 {
 	u32 nr = 0;
@@ -229,10 +229,10 @@ static u32 segs_useless(const struct kvt_seg_table *segs, u32 *at, u32 max)
 }
 
 /**
- * kvt_segs_give() - give back what is useless
+ * kvt_segs_give() - free useless segments
  * @part: of the space
- * @max: how much of it
- * @discard: tell the device before
+ * @max: how many of them
+ * @discard: discard them on the device before
  *
  * Context: process context, sleeps; under the log's checkpoint_lock.
  */
