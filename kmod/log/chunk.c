@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Chunks: a buffer of records, as it is written. */
+/* Chunks: the form in which a buffer of records is written. */
 #include <linux/vmalloc.h>
 
 #include "base/value.h"
@@ -7,7 +7,7 @@
 
 /**
  * kvt_buf_reset() - empty a buffer
- * @buf: the buffer; the blobs that it keeps are let go
+ * @buf: the buffer; it drops its references to blobs
  *
  * Context: process context, may sleep.
  */
@@ -27,7 +27,7 @@ void kvt_buf_reset(struct kvt_log_buf *buf)
 /**
  * kvt_buf_init() - make a buffer
  * @buf: zeros; kvt_buf_exit() must follow, whatever is returned
- * @outside: how many columns it has room for that stand outside of their records
+ * @outside: how many columns stored outside of their records it has room for
  *
  * Context: process context, may sleep.
  *
@@ -61,7 +61,7 @@ static u32 records_size(const struct kvt_log_buf *buf)
 }
 
 /**
- * kvt_chunk_blocks() - how large the chunk of a buffer is
+ * kvt_chunk_blocks() - the size of a buffer's chunk
  * @buf: the buffer
  *
  * Return: blocks.
@@ -72,7 +72,7 @@ u32 kvt_chunk_blocks(const struct kvt_log_buf *buf)
 }
 KVT_EXPORT_FOR_TESTS(kvt_chunk_blocks);
 
-/* Writes what comes after the records, stage by stage. */
+/* Writes the columns that follow the records, one stage after the other. */
 struct stage {
 	struct kvt_log_dev *dev;
 	u8 *buf;
@@ -95,7 +95,7 @@ static void stage_write(struct stage *stage)
 	stage->used = 0;
 }
 
-/* Zeros if @data is NULL. */
+/* Add bytes to the stage, zeros if @data is NULL. */
 static void stage_add(struct stage *stage, const u8 *data, u32 len)
 {
 	u32 n;
@@ -134,11 +134,11 @@ static void chunk_finish(struct kvt_log_buf *buf, u32 stream)
  * kvt_chunk_write() - begin to write a buffer
  * @dev: the device
  * @buf: the buffer; all its records are complete, and stay until kvt_io_wait()
- * @stream: whose it is
- * @pos: where to
+ * @stream: the stream that the chunk belongs to
+ * @pos: where the chunk is written
  * @stage: KVT_LOG_BUF_BYTES of memory
- * @extent: to which the chunk is added; its blocks are 0 if it is a new one
- * @io: waits for the records; what comes after them is waited for here
+ * @extent: the chunk is added to it; its blocks are 0 if it is new
+ * @io: the records are written when kvt_io_wait() returns; the columns after them, on return
  *
  * Context: process context, sleeps.
  *

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Records, as they are made from values. */
+/* Making records from values. */
 #include <linux/string.h>
 
 #include "base/index.h"
 #include "stream.h"
 
 /**
- * kvt_log_size_table() - how much a record of a value with a table takes
+ * kvt_log_size_table() - the size of a record of a value with a table of columns
  * @key_len: bytes of the key
  * @v: the value
  *
@@ -65,7 +65,7 @@ static noinline void encode_table(u8 *at, const struct kvt_value *v, struct kvt_
  * @key: the key
  * @version: of the value, or of the one that is removed
  * @v: the value; NULL: a removal
- * @outside: room for @size->nr_outside; the blobs are kept
+ * @outside: room for @size->nr_outside pointers to blobs; each gets a reference
  *
  * Context: any that @v is valid in; copies at most about 12 KiB.
  *
@@ -80,7 +80,7 @@ struct kvtree_log_record *kvt_log_encode(u8 *to, const struct kvt_log_size *size
 	const u8 *data;
 	u32 len;
 
-	/* What fills up the last bytes; the rest is written over. */
+	/* Zero the padding at the end; the bytes before it are overwritten. */
 	*(u64 *)(to + size->len - sizeof(u64)) = 0;
 	rec->len = cpu_to_le32(size->len);
 	rec->type = v ? KVTREE_LOG_PUT : KVTREE_LOG_REMOVE;
@@ -105,14 +105,14 @@ struct kvtree_log_record *kvt_log_encode(u8 *to, const struct kvt_log_size *size
 KVT_EXPORT_FOR_TESTS(kvt_log_encode);
 
 /**
- * kvt_log_record_begin() - add a record to a buffer that is no change
+ * kvt_log_record_begin() - add a record that does not describe a change
  * @buf: the buffer, which has room for it
- * @type: the record's
+ * @type: of the record
  * @len: its bytes, of kvt_log_record_size()
  *
  * Context: any.
  *
- * Return: the record, whose key and value are zeros.
+ * Return: the record; its key and value are zeros.
  */
 struct kvtree_log_record *kvt_log_record_begin(struct kvt_log_buf *buf, enum kvtree_log_type type,
 					       u32 len)

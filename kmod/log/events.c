@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Events of a log: an epoch is durable, there is room, or neither will ever be. */
+/* Events of a log: an epoch is durable, there is room, or the log has failed. */
 #include "base/stats.h"
 #include "base/waiter.h"
 #include "stream.h"
 
-/* The longest interval of commits bounds what a crash takes. */
+/* The maximum bounds how much a crash can lose. */
 static unsigned int log_epoch_ms = 10;
 KVT_LOG_PARAM(log_epoch_ms, log_epoch_ms, 0, 200);
 MODULE_PARM_DESC(log_epoch_ms, "ms after which changes that nobody waits for are made durable, at most 200");
 
 /**
- * kvt_log_commit_later() - have what nobody waits for made durable in due time
+ * kvt_log_commit_later() - schedule a commit after log_epoch_ms
  * @log: the log
  *
  * Context: any but NMI.
@@ -22,9 +22,9 @@ void kvt_log_commit_later(struct kvt_log *log)
 }
 
 /**
- * kvt_log_want() - have an epoch made durable at once
+ * kvt_log_want() - ask for an epoch to be made durable at once
  * @log: the log
- * @epoch: which; one that is open is closed early
+ * @epoch: which; the open epoch is closed early
  *
  * Context: any but NMI.
  */
@@ -40,18 +40,18 @@ void kvt_log_want(struct kvt_log *log, u64 epoch)
 }
 
 /**
- * kvt_log_dirty_epoch() - the last epoch that has anything in it
+ * kvt_log_dirty_epoch() - the last epoch that has any records
  * @log: the log
  *
  * Context: any.
  *
- * Return: all that was changed before is in it, or in one before.
+ * Return: an epoch; all changes made before the call are in it or in earlier ones.
  */
 u64 kvt_log_dirty_epoch(const struct kvt_log *log)
 {
 	if (test_bit(KVT_LOG_DIRTY, &log->state.flags))
 		return READ_ONCE(log->state.epoch);
-	/* Pairs with commit_close(). */
+	/* Pairs with commit_close(): if DIRTY is clear, no record is in an epoch after @closed. */
 	smp_rmb();
 	return READ_ONCE(log->state.closed);
 }
@@ -63,7 +63,7 @@ u64 kvt_log_dirty_epoch(const struct kvt_log *log)
  *
  * Context: any.
  *
- * Return: 0: it is; -EIO: it will not be; -EAGAIN: not yet.
+ * Return: 0: it is durable; -EIO: it never will be; -EAGAIN: not yet.
  */
 int kvt_log_synced(const struct kvt_log *log, u64 epoch)
 {
@@ -77,7 +77,7 @@ KVT_EXPORT_FOR_TESTS(kvt_log_synced);
 /**
  * kvt_log_sync() - wait until an epoch is durable
  * @log: the log
- * @epoch: which; one that is open is closed early
+ * @epoch: which; the open epoch is closed early
  *
  * Context: process context, sleeps.
  *
@@ -103,7 +103,7 @@ int kvt_log_sync(struct kvt_log *log, u64 epoch)
  *
  * Context: any.
  *
- * Return: true if it makes sense to try, also where the log has failed or its store ends.
+ * Return: true if a writer should try; this includes a log that has failed and a store that ends.
  */
 bool kvt_log_has_space(const struct kvt_log *log)
 {
@@ -136,10 +136,10 @@ int kvt_log_wait_space(struct kvt_log *log)
 KVT_EXPORT_FOR_TESTS(kvt_log_wait_space);
 
 /**
- * kvt_log_space_event() - what is waited for while there is no room for changes
+ * kvt_log_space_event() - the event to wait for while there is no room for changes
  * @log: the log
  *
- * It comes when kvt_log_has_space() is true, as it is when the log has failed or its store ends.
+ * It is raised when kvt_log_has_space() becomes true, also because the log fails or its store ends.
  *
  * Context: any.
  *
@@ -151,10 +151,10 @@ struct kvt_event *kvt_log_space_event(struct kvt_log *log)
 }
 
 /**
- * kvt_log_durable_event() - what is waited for until an epoch is durable
+ * kvt_log_durable_event() - the event to wait for until an epoch is durable
  * @log: the log
  *
- * It comes when kvt_log_synced() says something else than -EAGAIN.
+ * It is raised when kvt_log_synced() may return something other than -EAGAIN.
  *
  * Context: any.
  *
@@ -166,9 +166,9 @@ struct kvt_event *kvt_log_durable_event(struct kvt_log *log)
 }
 
 /**
- * kvt_log_waiters() - who waits for the log
+ * kvt_log_waiters() - list the tasks that wait for the log
  * @log: the log
- * @waiters: added to
+ * @waiters: they are added to this list
  *
  * Context: any but interrupts.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Events of a log: what is asked of it, and waited for. */
+/* Events of a log: asking for commits, and waiting for durability and room. */
 #ifndef KVT_LOG_EVENTS_H
 #define KVT_LOG_EVENTS_H
 

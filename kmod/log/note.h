@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Notes: changes of a store that are logged, and then published. */
+/* Notes: a writer logs a change, publishes it in the index, and then completes its record. */
 #ifndef KVT_LOG_NOTE_H
 #define KVT_LOG_NOTE_H
 
@@ -17,7 +17,7 @@ struct kvt_log_note {
 	struct kvt_log_buf *buf;
 	struct kvtree_log_record *record;
 	u64 epoch;
-	struct kvt_live live;	/* by how much the store grows */
+	struct kvt_live live;	/* what the change adds to the live bytes */
 };
 
 /* stream.c */

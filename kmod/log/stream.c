@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Streams: the buffers of a CPU, and the worker that writes them. */
+/*
+ * Streams: each has the buffers of one CPU, or of several, and a worker that writes them.
+ *
+ * Writers add records to a stream's open buffer.  A buffer has records of one epoch; it is sealed
+ * when it is full, when a record of a later epoch comes, or when a commit closes its epoch.  The
+ * worker, or the committer, writes sealed buffers in order, each as one chunk, and keeps a list of
+ * the extents it has written for the epoch's trailer.
+ */
 #include <linux/bottom_half.h>
 #include <linux/cpumask.h>
 #include <linux/vmalloc.h>
@@ -10,19 +17,19 @@
 #include "base/value.h"
 #include "stream.h"
 
-/* A buffer that nothing more is added to is a chunk, which fits a segment. */
+/* A sealed buffer becomes a chunk, and a chunk fits into a segment. */
 static_assert((KVTREE_LOG_SEGMENT_MIN - 1) * KVTREE_LOG_BLOCK / 2 >= KVT_LOG_CHUNK_BYTES);
 static_assert(KVTREE_LOG_CHUNK_MAX * KVTREE_LOG_BLOCK >= KVT_LOG_CHUNK_BYTES);
-/* The largest record fits an empty buffer. */
+/* The largest record fits into an empty buffer. */
 static_assert(KVT_VALUE_SIZE_MAX + sizeof(struct kvtree_log_record) + KVTREE_KEY_MAX +
 	      sizeof(struct kvtree_log_chunk) < KVT_LOG_BUF_BYTES / 4);
 static_assert(KVT_LOG_OUTSIDE_MAX >= 2 * KVTREE_COLS_MAX);
-/* However the extents fall, one trailer names them all. */
+/* One trailer can always list all extents. */
 static_assert(KVTREE_LOG_STREAMS_MAX * KVT_LOG_EXTENTS * sizeof(struct kvtree_log_extent) +
 	      sizeof(struct kvtree_log_trailer) <=
 	      KVTREE_LOG_TRAILER_MAX * KVTREE_LOG_BLOCK);
 
-/* Bytes of the chunk that a buffer becomes. */
+/* The size of a buffer's chunk in bytes. */
 static u32 buf_bytes(const struct kvt_log_buf *buf)
 {
 	return kvt_chunk_blocks(buf) * KVTREE_LOG_BLOCK;
@@ -56,7 +63,7 @@ static bool buf_fits(const struct kvt_log_buf *buf, const struct kvt_log_size *s
 		buf->outside_len <= KVT_LOG_OUTSIDE_BYTES);
 }
 
-/* The buffer for a record of an epoch, or NULL; under the stream's lock. */
+/* Find a buffer for a record of an epoch, or return NULL; under the stream's lock. */
 static struct kvt_log_buf *stream_buf(struct kvt_stream *s, u64 epoch,
 				      const struct kvt_log_size *size)
 {
@@ -72,7 +79,7 @@ static struct kvt_log_buf *stream_buf(struct kvt_stream *s, u64 epoch,
 	return buf;
 }
 
-/* Whether checkpoints can still be made when there is so much more. */
+/* Whether checkpoints can still be made once @more is live as well. */
 static bool log_fits(const struct kvt_log *log, struct kvt_live more)
 {
 	struct kvt_live live = kvt_live_now(&log->space);
@@ -101,7 +108,7 @@ static int reserve_check(struct kvt_log *log, u64 version, struct kvt_live more)
 	if (unlikely(test_bit(KVT_LOG_FULL, &log->state.flags)))
 		return -EAGAIN;
 	if (unlikely(version >= READ_ONCE(log->state.lease))) {
-		/* Of two that come at once the higher one may ask once more. */
+		/* If two writers ask at once, the higher version may be lost: it is asked again. */
 		WRITE_ONCE(log->state.lease_asked, max(version, READ_ONCE(log->state.lease_asked)));
 		return -EAGAIN;
 	}
@@ -111,8 +118,8 @@ static int reserve_check(struct kvt_log *log, u64 version, struct kvt_live more)
 }
 
 /*
- * Count by how much the store grows.  Writers on several CPUs may have seen the same room at once:
- * each counts what it adds before it looks again, so that no more is live than fits.
+ * Count what a change adds to the live bytes.  Writers on several CPUs may have seen the same room.
+ * Each of them counts its own change and then checks again, so the live bytes do not exceed it.
  */
 static int log_grow(struct kvt_log *log, struct kvt_live more)
 {
@@ -128,7 +135,7 @@ static int log_grow(struct kvt_log *log, struct kvt_live more)
 	return -ENOSPC;
 }
 
-/* Have the record committed, if nobody is about to. */
+/* Schedule a commit, unless one is already scheduled. */
 static void log_dirty(struct kvt_log *log)
 {
 	/* Read after the epoch: pairs with commit_close(). */
@@ -142,17 +149,16 @@ static void log_dirty(struct kvt_log *log)
 /**
  * kvt_log_reserve() - log a change that is about to be published
  * @log: the log
- * @note: filled, for kvt_log_publish()
+ * @note: filled; to be passed to kvt_log_publish()
  * @key: the key
  * @old: the value that is replaced or removed, or NULL
  * @new: the value, with its version; NULL: the key is removed
  *
- * Context: the key's place is held: preemption and bottom halves off, or such that no
- * writer on the same CPU can come between this and kvt_log_publish(), but for one in
- * a softirq.
+ * Context: the caller holds the key's place.  Preemption and bottom halves are off; or else only a
+ * writer in a softirq can run on the same CPU between this call and kvt_log_publish().
  *
- * Return: 0, preemption is off until kvt_log_publish(), which must follow; -EAGAIN: wait
- * with kvt_log_wait_space(); -ENOSPC: the devices are full; -EROFS: writing has failed.
+ * Return: 0, and preemption is off until kvt_log_publish(), which must follow; -EAGAIN: call
+ * kvt_log_wait_space() and try again; -ENOSPC: the devices are full; -EROFS: writing has failed.
  */
 int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct kvt_key *key,
 		    const struct kvt_value *old, const struct kvt_value *new)
@@ -170,7 +176,7 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 	s = kvt_log_stream(log);
 	kvt_park(KVT_PARK_LOG_RESERVE);
 	raw_spin_lock(&s->lock);
-	/* Who depends on this change reads this epoch or a later one: see log.h. */
+	/* A writer that depends on this change reads this epoch or a later one: see log.h. */
 	smp_mb__after_spinlock();
 	note->epoch = READ_ONCE(log->state.epoch);
 	err = reserve_check(log, version, more);
@@ -180,7 +186,7 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 	}
 	if (err) {
 		raw_spin_unlock(&s->lock);
-		/* Though it has nothing new to write, only a commit renews the lease. */
+		/* Only a commit renews the lease, even if there is nothing else to commit. */
 		if (unlikely(!kvt_log_lease_lasts(&log->state)))
 			log_dirty(log);
 		preempt_enable();
@@ -206,9 +212,9 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 KVT_EXPORT_FOR_TESTS(kvt_log_reserve);
 
 /**
- * kvt_log_publish() - a change that was logged is published
+ * kvt_log_publish() - complete a logged change
  * @note: of kvt_log_reserve()
- * @published: false: it was not, after all; nothing is restored of it
+ * @published: the change is in the index; false: it was given up, and recovery ignores its record
  *
  * Context: as kvt_log_reserve().
  */
@@ -219,20 +225,20 @@ void kvt_log_publish(struct kvt_log_note *note, bool published)
 		kvt_live_add(&note->log->space,
 			     kvt_live_less((struct kvt_live) {}, note->live));
 	}
-	/* Pairs with the worker's atomic_read_acquire(): the record is complete. */
+	/* Pairs with atomic_read_acquire() in stream_write_begin(): the record is complete. */
 	atomic_dec_return_release(&note->buf->busy);
 	preempt_enable();
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_publish);
 
 /**
- * kvt_stream_close() - seal what a stream has of an epoch that is closed
+ * kvt_stream_close() - seal a stream's buffer of a closed epoch
  * @s: the stream
- * @epoch: up to which
+ * @epoch: the last closed epoch
  *
  * Context: process context.
  *
- * Return: true if something is to be written: this, or what had no room before.
+ * Return: true if the stream has sealed buffers to write: this one, or earlier ones.
  */
 bool kvt_stream_close(struct kvt_stream *s, u64 epoch)
 {
@@ -251,7 +257,7 @@ bool kvt_stream_close(struct kvt_stream *s, u64 epoch)
 }
 KVT_EXPORT_FOR_TESTS(kvt_stream_close);
 
-/* The oldest sealed buffer after the first @skip, or NULL. */
+/* Return the oldest sealed buffer after the first @skip ones, or NULL. */
 static struct kvt_log_buf *stream_sealed(struct kvt_stream *s, u32 skip)
 {
 	struct kvt_log_buf *buf = NULL;
@@ -266,13 +272,13 @@ static struct kvt_log_buf *stream_sealed(struct kvt_stream *s, u32 skip)
 }
 
 /**
- * kvt_stream_behind() - whether something of an epoch is not written yet
+ * kvt_stream_behind() - whether a stream has yet to write records of an epoch
  * @s: the stream, closed up to the epoch
  * @epoch: the epoch
  *
  * Context: process context.
  *
- * Return: true if a sealed buffer has records of it, or of an earlier one.
+ * Return: true if a sealed buffer has records of the epoch or of an earlier one.
  */
 bool kvt_stream_behind(struct kvt_stream *s, u64 epoch)
 {
@@ -281,18 +287,18 @@ bool kvt_stream_behind(struct kvt_stream *s, u64 epoch)
 	return buf && buf->epoch <= epoch;
 }
 
-/* Whether the next chunk's extent can be named; only the worker adds any. */
+/* Whether there is room to list the next chunk's extent; the caller alone adds extents. */
 static bool stream_names(struct kvt_stream *s, u64 epoch)
 {
 	u32 room = KVT_LOG_EXTENTS;
 
-	/* What is left is for the buffers of an epoch to which nothing is added any more. */
+	/* The last entries are kept for the buffers of a closed epoch. */
 	if (epoch >= READ_ONCE(s->log->state.epoch))
 		room -= KVT_LOG_BUFS;
 	return READ_ONCE(s->nr_extents) < room;
 }
 
-/* The extent that a chunk goes to; under the extents' lock. */
+/* The extent that a chunk belongs to, a new one if need be; under the extents' lock. */
 static struct kvt_log_extent *stream_extent(struct kvt_stream *s, u64 epoch,
 					    const struct kvt_log_pos *pos)
 {
@@ -306,7 +312,7 @@ static struct kvt_log_extent *stream_extent(struct kvt_stream *s, u64 epoch,
 	return last;
 }
 
-/* Mark what a buffer's records change, before anything of it can be durable. */
+/* Mark the keys that a buffer's records change, before any of the records can be durable. */
 static void stream_mark(struct kvt_stream *s, struct kvt_log_buf *buf)
 {
 	const struct kvtree_log_record *rec;
@@ -357,7 +363,7 @@ static void stream_written(struct kvt_stream *s, struct kvt_log_buf *buf)
 	s->nr_sealed--;
 	raw_spin_unlock(&s->lock);
 	local_bh_enable();
-	/* Pairs with the barrier of who queues itself and looks again. */
+	/* Pairs with the barrier of waiters, which queue themselves and check again. */
 	if (kvt_event_has_sleeper(&s->log->state.space_event))
 		kvt_event_wake(&s->log->state.space_event);
 }
@@ -368,12 +374,12 @@ static void stream_fail(struct kvt_stream *s, int err)
 		kvt_log_fail(&s->log->state, err, "a record could not be written");
 }
 
-/* Begin to write a buffer.  Returns whether that was possible. */
+/* Begin to write a buffer, or drop it if the log has failed.  Returns whether that was possible. */
 static bool stream_write_begin(struct kvt_stream *s, struct kvt_log_buf *buf)
 {
 	int err;
 
-	/* Writers are quick: they do not sleep before they publish. */
+	/* This takes little time: writers do not sleep between reserving and publishing. */
 	while (atomic_read_acquire(&buf->busy))
 		cond_resched();
 	if (READ_ONCE(s->log->state.error)) {
@@ -381,7 +387,7 @@ static bool stream_write_begin(struct kvt_stream *s, struct kvt_log_buf *buf)
 		return true;
 	}
 	err = stream_write(s, buf);
-	/* While a checkpoint makes room, a commit may have none either; both follow it. */
+	/* If a checkpoint is making room, do not ask for a commit: both are repeated after it. */
 	if (err == KVT_LOG_BEHIND && !test_bit(KVT_LOG_FULL, &s->log->state.flags))
 		kvt_log_want(s->log, buf->epoch);
 	if (err == KVT_LOG_BEHIND || err == KVT_LOG_NO_ROOM)
@@ -400,7 +406,7 @@ static void stream_write_end(struct kvt_stream *s)
 	s->writing = NULL;
 }
 
-/* Under the lock: write what is sealed, and do not wait for the last buffer. */
+/* Write the sealed buffers up to an epoch; do not wait for the last one.  Under flush_lock. */
 static bool stream_flush(struct kvt_stream *s, u64 epoch)
 {
 	struct kvt_log_buf *buf;
@@ -414,16 +420,16 @@ static bool stream_flush(struct kvt_stream *s, u64 epoch)
 }
 
 /**
- * kvt_stream_flush_begin() - write what is sealed, and do not wait for the last buffer
+ * kvt_stream_flush_begin() - write the sealed buffers, and do not wait for the last one
  * @s: the stream
- * @epoch: up to which
+ * @epoch: the last epoch to write
  *
- * Whoever commits does so with one stream, and then waits for workers, which hold the locks
- * of others: for lockdep these are of a class below this one.
+ * The committer writes one stream this way, and then waits for the workers, which hold the flush
+ * locks of the other streams.  For lockdep, their locks are of another subclass than this one.
  *
  * Context: process context, sleeps; kvt_stream_flush_end() must follow.
  *
- * Return: false: there was no room for all of it.
+ * Return: true; false: there was no room for some of them.
  */
 bool kvt_stream_flush_begin(struct kvt_stream *s, u64 epoch)
 {
@@ -433,7 +439,7 @@ bool kvt_stream_flush_begin(struct kvt_stream *s, u64 epoch)
 KVT_EXPORT_FOR_TESTS(kvt_stream_flush_begin);
 
 /**
- * kvt_stream_flush_end() - wait until it is written
+ * kvt_stream_flush_end() - wait until the last buffer is written
  * @s: the stream
  *
  * Context: process context, sleeps.
@@ -450,7 +456,7 @@ static void stream_flush_work(struct work_struct *work)
 	struct kvt_stream *s = container_of(work, struct kvt_stream, flush);
 
 	mutex_lock(&s->flush_lock);
-	/* While the machine sleeps nothing is written but what a commit waits for. */
+	/* When the machine is about to sleep, write only what a commit waits for. */
 	stream_flush(s, READ_ONCE(kvt_log_asleep) ? READ_ONCE(s->log->state.closed) : U64_MAX);
 	kvt_stream_flush_end(s);
 }
@@ -481,7 +487,7 @@ static u32 streams_max(const struct kvt_log *log)
 	return min3(kvt_room_streams(&log->space), nr_cpu_ids, KVTREE_LOG_STREAMS_MAX);
 }
 
-/* Have half of the streams, if that makes room.  Returns whether it does. */
+/* Halve the number of streams if that makes room for records.  Returns whether it does. */
 static bool streams_halve(struct kvt_log *log)
 {
 	u64 max = kvt_room_live_max(&log->space);
@@ -497,8 +503,8 @@ static bool streams_halve(struct kvt_log *log)
 }
 
 /*
- * What streams need is taken from what a store may hold.  A store that was filled by fewer of
- * them, on a machine with fewer CPUs, keeps to as many.
+ * The more streams there are, the less the store may hold.  If the store was filled on a machine
+ * with fewer CPUs, and so with fewer streams, use fewer streams here as well.
  */
 static void streams_count(struct kvt_log *log)
 {
@@ -513,10 +519,10 @@ static void streams_count(struct kvt_log *log)
 
 /**
  * kvt_streams_init() - make a stream for each CPU, or fewer
- * @log: the log, its devices open, and all that is live counted; kvt_streams_exit() must follow,
- *	whatever is returned
+ * @log: the log; its devices are open, and all live bytes are counted; kvt_streams_exit() must
+ *	follow, whatever is returned
  *
- * How much the store may hold depends on how many there are: kvt_room_init() has found out.
+ * This also calls kvt_room_init(), because the room for records depends on the number of streams.
  *
  * Context: process context, sleeps.
  *
@@ -543,7 +549,7 @@ KVT_EXPORT_FOR_TESTS(kvt_streams_init);
 
 /**
  * kvt_streams_exit() - free the streams
- * @log: the log, to which nobody writes any more
+ * @log: the log, which has no writers any more
  *
  * Context: process context, sleeps.
  */

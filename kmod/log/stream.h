@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Streams: records are made, and written from the buffers of each CPU. */
+/* Streams: each CPU collects records in buffers, and a worker writes these. */
 #ifndef KVT_LOG_STREAM_H
 #define KVT_LOG_STREAM_H
 
@@ -20,45 +20,45 @@ struct kvt_blob;
 
 struct kvt_log_buf {
 	u8 *data;
-	u32 used;		/* bytes; the chunk's header is one of them */
+	u32 used;		/* bytes, including the chunk's header */
 	u32 nr_records;
-	u64 epoch;
-	bool marked;		/* what the records change: see ranges.c */
+	u64 epoch;		/* of all its records */
+	bool marked;		/* the changed keys are marked: see ranges.c */
 	atomic_t busy;		/* records that are not published yet */
 	u32 nr_outside;
-	u32 outside_len;
-	struct kvt_blob **outside;
+	u32 outside_len;	/* bytes */
+	struct kvt_blob **outside;	/* columns stored outside of their records */
 };
 
-/* Extents of a stream that no trailer has named yet. */
+/* The most extents of a stream that are not listed in a trailer yet. */
 #define KVT_LOG_EXTENTS		62
 
 struct kvt_stream {
-	raw_spinlock_t lock;	/* of the first part */
-	u32 first;		/* the oldest buffer that is sealed */
-	u32 nr_sealed;		/* the next one is open, if there is one */
-	u32 sealed;		/* bytes of their chunks */
-	u64 max_version;
+	raw_spinlock_t lock;	/* protects the fields up to buf */
+	u32 first;		/* the oldest sealed buffer */
+	u32 nr_sealed;		/* the buffer after these is open, if there is one */
+	u32 sealed;		/* bytes of the sealed buffers' chunks */
+	u64 max_version;	/* the highest version logged */
 	struct kvt_log_buf buf[KVT_LOG_BUFS];
 
 	struct kvt_log *log;
 	struct kvt_part *part;	/* of the space, on the stream's device */
 	u32 id;
-	struct work_struct flush;
-	struct mutex flush_lock;	/* of what follows: who writes */
-	struct kvt_log_buf *writing;	/* the oldest buffer, if it is being written */
-	struct kvt_io io;	/* ... which this waits for */
+	struct work_struct flush;	/* the stream's worker */
+	struct mutex flush_lock;	/* held to write; protects the fields up to stage */
+	struct kvt_log_buf *writing;	/* the oldest buffer, while it is being written */
+	struct kvt_io io;	/* ... by this transfer */
 	u8 *stage;		/* KVT_LOG_BUF_BYTES */
-	struct mutex extents_lock;	/* of the extents */
+	struct mutex extents_lock;	/* protects the extents */
 	u32 nr_extents;
 	struct kvt_log_extent extent[KVT_LOG_EXTENTS];
 } ____cacheline_aligned_in_smp;
 
-/* A log as writers know it.  What higher layers know is around it. */
+/* The part of a log that writers use.  Higher layers embed it in structures of their own. */
 struct kvt_log {
 	u32 nr_streams;
 	struct kvt_stream *streams;
-	struct workqueue_struct *flush_wq;	/* of streams */
+	struct workqueue_struct *flush_wq;	/* of the streams' workers */
 	struct kvt_log_state state;
 	struct kvt_devs devs;
 	struct kvt_space space;
@@ -84,7 +84,7 @@ static inline u32 kvt_log_record_size(u32 key_len, u32 len)
 
 struct kvt_log_size kvt_log_size_table(u32 key_len, const struct kvt_value *v);
 
-/* How much a record takes.  @v: the value; NULL: a removal. */
+/* The size of a record.  @v: the value; NULL: a removal. */
 static inline struct kvt_log_size kvt_log_size(u32 key_len, const struct kvt_value *v)
 {
 	u32 len = 0;
@@ -96,7 +96,7 @@ static inline struct kvt_log_size kvt_log_size(u32 key_len, const struct kvt_val
 	return (struct kvt_log_size) { .len = kvt_log_record_size(key_len, len) };
 }
 
-/* What a key and its value are of what is live. */
+/* The live bytes of a key and its value. */
 static inline struct kvt_live kvt_log_live(u32 key_len, const struct kvt_value *v)
 {
 	struct kvt_log_size size = kvt_log_size(key_len, v);
@@ -138,7 +138,7 @@ static inline struct kvt_stream *kvt_log_stream(const struct kvt_log *log)
 	return &log->streams[likely(cpu < log->nr_streams) ? cpu : cpu % log->nr_streams];
 }
 
-/* Have a stream's worker write what is sealed.  Context: any but NMI. */
+/* Let a stream's worker write the sealed buffers.  Context: any but NMI. */
 static inline void kvt_stream_start(struct kvt_stream *s)
 {
 	queue_work(s->log->flush_wq, &s->flush);
