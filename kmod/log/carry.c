@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Carrying: the last epoch of a life that has no end is written again, in the next life.
+ * Carrying: after a crash, the last epoch of the open life is written again in the next life.
  *
- * All epochs before it were flushed before its commit record was written.  Its own flush may
- * have failed, or a crash may have come before it returned: what was read of the epoch may be
- * in the cache of a device, and lost although later flushes succeed.  It is not written in
- * place: a crash during that could damage what is already stable.  So its extents are copied to
- * segments of the new life, of which it is the first epoch.  When the superblock names that life,
- * nothing that was read of the epoch is needed any more.
+ * All epochs before it were flushed before its commit record was written.  Its own flush may have
+ * failed, or the crash may have come before the flush returned.  So what recovery has read of the
+ * epoch may only be in a device's cache, and may be lost although later flushes succeed.  Writing
+ * it again in place is not safe: a crash meanwhile could damage what is already stable.  Instead,
+ * its extents are copied to segments of the new life, and it becomes the first epoch of that life.
+ * Once the superblock lists the new life, the old copy of the epoch is not needed any more.
  */
 #include <linux/mm.h>
 #include <linux/overflow.h>
@@ -15,11 +15,11 @@
 
 #include "commit.h"
 
-/* Blocks that are copied at once. */
+/* Blocks copied at once. */
 #define COPY_BLOCKS	256U
 
 /**
- * kvt_carry_init() - find out whether there is an epoch to be carried
+ * kvt_carry_init() - find out whether an epoch must be carried
  * @commits: of the log
  * @found: what a recovery restores
  */
@@ -33,7 +33,7 @@ void kvt_carry_init(struct kvt_commits *commits, const struct kvt_log_found *fou
 	if (devs->read_only || !nr)
 		return;
 	last = &super->lives[nr - 1];
-	/* If another epoch had been begun, this one would be stable. */
+	/* If a later epoch had been begun, this one would be stable. */
 	if (last->last_epoch || found->epoch != found->seen ||
 	    found->epoch < le64_to_cpu(last->first_epoch))
 		return;
@@ -42,7 +42,7 @@ void kvt_carry_init(struct kvt_commits *commits, const struct kvt_log_found *fou
 }
 
 /**
- * kvt_carry_exit() - carry nothing, or nothing more
+ * kvt_carry_exit() - forget the epoch to be carried
  * @commits: of the log
  */
 void kvt_carry_exit(struct kvt_commits *commits)
@@ -54,7 +54,7 @@ void kvt_carry_exit(struct kvt_commits *commits)
 /**
  * kvt_carry_note() - note an extent if it has to be carried
  * @commits: of the log
- * @extent: one that a recovery restores
+ * @extent: an extent that a recovery restores
  *
  * Context: process context, sleeps; called by recovery.
  *
@@ -82,14 +82,14 @@ int kvt_carry_note(struct kvt_commits *commits, const struct kvt_log_extent *ext
 	return 0;
 }
 
-/* Whether blocks go to a position's segment. */
+/* Whether this many blocks fit into a position's segment. */
 static bool pos_takes(const struct kvt_log_dev *dev, const struct kvt_log_pos *pos, u32 blocks)
 {
 	return pos->block && pos->block + blocks <= le32_to_cpu(dev->super->segment_blocks);
 }
 
 /**
- * kvt_carry_segments() - count the segments that an epoch is carried to
+ * kvt_carry_segments() - count the segments that a carried epoch takes
  * @commits: of the log
  * @dev: the device
  *
@@ -113,7 +113,7 @@ u32 kvt_carry_segments(const struct kvt_commits *commits, const struct kvt_log_d
 	return nr;
 }
 
-/* Copy an extent, and let it be the copy. */
+/* Copy an extent to @to, and update @extent to describe the copy. */
 static int extent_copy(struct kvt_log *log, struct kvt_log_extent *extent,
 		       const struct kvt_log_pos *to, u8 *buf)
 {
@@ -148,7 +148,7 @@ static int extent_copy(struct kvt_log *log, struct kvt_log_extent *extent,
 	return 0;
 }
 
-/* Copy a device's extents, one after the other. */
+/* Copy the epoch's extents on a device. */
 static int dev_copy(struct kvt_commits *commits, struct kvt_log_dev *dev, u8 *buf)
 {
 	struct kvt_log *log = &commits->log;
@@ -180,13 +180,14 @@ static int dev_copy(struct kvt_commits *commits, struct kvt_log_dev *dev, u8 *bu
 }
 
 /**
- * kvt_carry() - write the epoch again that has to be carried, if there is one
- * @commits: of the log, whose new life has segments for commit records, and has not begun
+ * kvt_carry() - write the epoch that must be carried, if there is one
+ * @commits: of the log; its new life has not begun, but has segments for commit records
  *
- * Context: process context, sleeps; nobody else uses the log.
+ * Context: process context, sleeps; the caller has the log to itself.
  *
- * Return: 0: it is stable; KVT_LOG_NO_ROOM; -EBADMSG: it is no longer what it was; -ENOMEM;
- * -EINTR: a fatal signal came; or an error of a device.
+ * Return: 0: the epoch is stable in the new life; KVT_LOG_NO_ROOM; -EBADMSG: the device now returns
+ * other data than when recovery read it; -ENOMEM; -EINTR: a fatal signal came; or an error of a
+ * device.
  */
 int kvt_carry(struct kvt_commits *commits)
 {

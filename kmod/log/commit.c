@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Commits: an epoch is closed, written and becomes durable. */
+/*
+ * Commits: close an epoch, write it and make it durable.
+ *
+ * The committer closes the open epoch, seals the streams' buffers of that epoch and has them
+ * written.  It writes a trailer, the commit record, to each device.  A trailer lists the epoch's
+ * extents on the device and their checksums, so all of these writes may complete in any order: the
+ * epoch is durable when they are done and each device was flushed once.
+ */
 #include <linux/timekeeping.h>
 
 #include "base/stats.h"
 #include "commit.h"
 
-/* By how much the lease on versions is ahead of them, and when it is renewed. */
+/* How far a new lease is ahead of the versions in use, and how much is left when it is renewed. */
 #define LEASE_AHEAD	BIT_ULL(32)
 #define LEASE_RENEW	BIT_ULL(31)
 
 #define COMMIT_FAILED	"a commit record could not be written"
 
-/* A minute is long enough for whoever wants few commits. */
+/* A minute is long enough for users that want few commits. */
 unsigned int kvt_log_idle_ms = 1000;
 KVT_EXPORT_FOR_TESTS(kvt_log_idle_ms);
 KVT_LOG_PARAM(log_idle_ms, kvt_log_idle_ms, 0, 60000);
 MODULE_PARM_DESC(log_idle_ms, "ms without a commit after which an empty one shows that the last was durable, at most 60000; 0: never");
 
-/* Close the open epoch, unless one that was closed is not durable yet. */
+/* Close the open epoch, unless a closed one is not durable yet.  Returns the epoch to commit. */
 static u64 commit_close(struct kvt_log *log)
 {
 	u64 epoch = log->state.closed;
@@ -26,10 +33,10 @@ static u64 commit_close(struct kvt_log *log)
 		epoch = log->state.epoch;
 		kvt_live_set(&log->space.live_closed, kvt_live_now(&log->space));
 		WRITE_ONCE(log->state.closed, epoch);
-		/* Who finds it clean finds this epoch closed: see kvt_log_dirty_epoch(). */
+		/* A reader that sees DIRTY clear also sees @closed: see kvt_log_dirty_epoch(). */
 		smp_mb__before_atomic();
 		clear_bit(KVT_LOG_DIRTY, &log->state.flags);
-		/* A record of the epoch that is open from now on sets it again. */
+		/* A writer that reads the new epoch sees DIRTY cleared: see log_dirty(). */
 		smp_mb__after_atomic();
 		WRITE_ONCE(log->state.epoch, epoch + 1);
 	}
@@ -37,8 +44,8 @@ static u64 commit_close(struct kvt_log *log)
 }
 
 /*
- * Seal what the streams have of an epoch, and have it written: by their workers but for
- * one, which often is the only one that has anything.  Returns that, or NULL.
+ * Seal the streams' buffers of an epoch.  The workers write them, except those of one stream,
+ * which is often the only one with records.  Returns this stream for the caller to write, or NULL.
  */
 static struct kvt_stream *commit_seal(struct kvt_log *log, u64 epoch)
 {
@@ -55,7 +62,7 @@ static struct kvt_stream *commit_seal(struct kvt_log *log, u64 epoch)
 	return own;
 }
 
-/* Wait until all that the workers have of the epoch is written. */
+/* Wait until the workers have written all records of the epoch. */
 static int commit_flush(struct kvt_log *log, const struct kvt_stream *own, u64 epoch)
 {
 	struct kvt_stream *s;
@@ -96,7 +103,7 @@ static void trailer_name(struct kvtree_log_trailer *t, const struct kvt_log_exte
 	t->nr_extents = cpu_to_le32(nr + 1);
 }
 
-/* Name the extents of an epoch in the device's trailer. */
+/* List a stream's extents of an epoch in the device's trailer. */
 static void trailer_extents(struct kvt_chain *chain, struct kvt_stream *s, u64 epoch)
 {
 	u32 i;
@@ -109,7 +116,7 @@ static void trailer_extents(struct kvt_chain *chain, struct kvt_stream *s, u64 e
 	mutex_unlock(&s->extents_lock);
 }
 
-/* Those that were copied are as many as one trailer has named. */
+/* List the carried extents.  They fit: one trailer has listed them before. */
 static void trailer_carried(struct kvt_chain *chain)
 {
 	const struct kvt_log_dev *dev = chain->part->dev;
@@ -149,7 +156,7 @@ static void trailer_fill(struct kvt_chain *chain, u64 epoch)
 	memset((u8 *)t + used, 0, chain->trailer_blocks * KVTREE_LOG_BLOCK - used);
 }
 
-/* Whether a trailer of so many blocks is the last one in its segment. */
+/* Whether a trailer with this many blocks is the last one in its segment. */
 static bool trailer_last(const struct kvt_chain *chain, u32 blocks)
 {
 	return chain->next.block + blocks + KVTREE_LOG_TRAILER_MAX >
@@ -157,8 +164,8 @@ static bool trailer_last(const struct kvt_chain *chain, u32 blocks)
 }
 
 /*
- * See that each device has room for a trailer, and for the next one: before anything is
- * done, so that what has no room anywhere is begun nowhere.
+ * Make sure that each device has room for this trailer and for the next one.  This comes first, so
+ * that a commit for which one device has no room begins on none.
  */
 static int trailers_room(struct kvt_commits *commits)
 {
@@ -176,7 +183,7 @@ static int trailers_room(struct kvt_commits *commits)
 	return err;
 }
 
-/* The next trailer goes after this one. */
+/* Advance to the place of the next trailer. */
 static void trailer_step(struct kvt_chain *chain)
 {
 	if (!trailer_last(chain, chain->trailer_blocks)) {
@@ -220,8 +227,8 @@ static int trailers_write(struct kvt_commits *commits, u64 epoch)
 }
 
 /*
- * Write all that an epoch has, and the trailers, which name it by its checksums: they
- * need not wait for it, as a device may write what was not flushed in any order.
+ * Write an epoch's records and its trailers.  The trailers have the checksums of the records and
+ * need not be written after them: before the flush, a device may reorder the writes anyway.
  */
 static int commit_write(struct kvt_commits *commits, u64 epoch)
 {
@@ -239,13 +246,13 @@ static int commit_write(struct kvt_commits *commits, u64 epoch)
 		kvt_stream_flush_end(own);
 	if (!failed && !err && !log->state.error)
 		failed = kvt_devs_flush(&log->devs);
-	/* Nothing is known of what a failed flush has written. */
+	/* After a failed flush, it is unknown what has become stable. */
 	if (failed)
 		kvt_log_fail(&log->state, failed, COMMIT_FAILED);
 	return err ?: log->state.error;
 }
 
-/* Count the trailers and all that they name. */
+/* Add the trailers, and the extents in them, to what a recovery would read. */
 static void trailers_count(struct kvt_commits *commits)
 {
 	struct kvt_log *log = &commits->log;
@@ -269,7 +276,7 @@ static unsigned long idle_ticks(void)
 	return msecs_to_jiffies(READ_ONCE(kvt_log_idle_ms));
 }
 
-/* While commits go on, this is queued already. */
+/* Schedule the empty commit that follows the last one; it may be queued already. */
 static void idle_begin(struct kvt_commits *commits)
 {
 	commits->committed = jiffies;
@@ -295,12 +302,12 @@ static void commit_done(struct kvt_commits *commits, u64 epoch)
 }
 
 /**
- * kvt_commit() - make the open epoch durable, or the one that could not be so far
+ * kvt_commit() - make the open epoch durable, or a closed one for which a commit has failed
  * @commits: of the log
  *
  * Context: process context, sleeps; under commit_lock.
  *
- * Return: 0; KVT_LOG_NO_ROOM: there is none for what it has; or the error that the log has.
+ * Return: 0; KVT_LOG_NO_ROOM: there is no room for the epoch; or the log's error.
  */
 int kvt_commit(struct kvt_commits *commits)
 {
@@ -328,10 +335,10 @@ int kvt_commit(struct kvt_commits *commits)
 KVT_EXPORT_FOR_TESTS(kvt_commit);
 
 /**
- * kvt_commit_carried() - commit the epoch that was carried
- * @commits: of the log, with all that the epoch has in its new places
+ * kvt_commit_carried() - commit the carried epoch
+ * @commits: of the log; the epoch's extents are in their new places
  *
- * Context: process context, sleeps; by who has the log alone.
+ * Context: process context, sleeps; the caller has the log to itself.
  *
  * Return: 0 or the error of a device.
  */
@@ -342,8 +349,8 @@ int kvt_commit_carried(struct kvt_commits *commits)
 }
 
 /*
- * Whether anything is not durable.  A commit that nothing needs is not free: whoever comes next
- * waits for its flush.
+ * Whether anything is not durable.  A needless commit is not free: the next one waits for its
+ * flush.
  */
 static bool commit_is_needed(const struct kvt_log *log)
 {
@@ -351,7 +358,7 @@ static bool commit_is_needed(const struct kvt_log *log)
 }
 
 /**
- * kvt_commit_work() - commit what there is, if there is anything
+ * kvt_commit_work() - commit, if anything is not durable
  * @work: a log's
  */
 void kvt_commit_work(struct work_struct *work)
@@ -361,13 +368,13 @@ void kvt_commit_work(struct work_struct *work)
 	int err = 0;
 
 	mutex_lock(&commits->commit_lock);
-	/* A checkpoint may have done so, or the run that was under way when this was queued. */
+	/* A checkpoint may have committed, or the run that was in progress when this was queued. */
 	if (commit_is_needed(log))
 		err = kvt_commit(commits);
 	mutex_unlock(&commits->commit_lock);
 	if (err)
 		return;
-	/* Who came while it was written need not wait for the next interval. */
+	/* If a caller has asked for a later epoch meanwhile, commit it without delay. */
 	if (READ_ONCE(log->state.wanted) > log->state.durable)
 		mod_delayed_work(log->state.wq, &log->state.commit, 0);
 	else if (test_bit(KVT_LOG_DIRTY, &log->state.flags))
@@ -375,8 +382,8 @@ void kvt_commit_work(struct work_struct *work)
 }
 
 /*
- * Whether a commit finds room that nothing else may need: for one that nobody waits for writers
- * are not to wait, nor is a full store to end.
+ * Whether there is room for an empty commit without taking the last segments.  No caller waits for
+ * it, so it must not make writers wait, or prevent a detach of a full store.
  */
 static bool idle_has_room(const struct kvt_commits *commits)
 {
@@ -394,8 +401,8 @@ static bool idle_has_room(const struct kvt_commits *commits)
 }
 
 /*
- * Under commit_lock.  Whether an empty epoch has to show that the last one was durable.  Changes
- * made meanwhile are committed in due time, which queues this again, as does the end of a sleep.
+ * Under commit_lock.  Whether an empty epoch is needed to show that the last one was durable.  If
+ * there are new changes, their commit queues the idle work again; so does the end of a sleep.
  */
 static bool idle_is_needed(const struct kvt_commits *commits)
 {
@@ -405,7 +412,7 @@ static bool idle_is_needed(const struct kvt_commits *commits)
 	       !READ_ONCE(kvt_log_asleep) && idle_has_room(commits);
 }
 
-/* Under commit_lock.  When to look again, in jiffies from now; 0: there is no need to. */
+/* Under commit_lock.  Returns after how many jiffies to check again; 0: there is no need to. */
 static unsigned long idle_run(struct kvt_commits *commits)
 {
 	unsigned long ticks = idle_ticks(), since = jiffies - commits->committed;
@@ -419,15 +426,16 @@ static unsigned long idle_run(struct kvt_commits *commits)
 }
 
 /**
- * kvt_idle_work() - once nothing is committed any more, commit an epoch without records
+ * kvt_idle_work() - commit an epoch without records when the log is idle
  * @work: a log's
  *
- * Of the highest epoch that the devices know recovery cannot tell whether it was never completely
- * written or damaged later, and drops it.  An idle store would keep such an epoch for ever.  One
- * that is empty takes its place: its commit record shows that all before it was durable.
+ * If the last epoch on the devices is incomplete, recovery cannot tell whether it was never
+ * completely written or was damaged later, and drops it.  On an idle store, an epoch with records
+ * would stay the last one.  So an empty epoch follows it: its commit record shows that all epochs
+ * before it were durable.
  *
- * Neither a detach nor a machine that is about to sleep waits for this longer than for a commit:
- * where one is under way it looks again later.
+ * A detach, or a machine that is about to sleep, does not wait for this any longer than for a
+ * commit: if another commit is in progress, this work does not wait for it but checks again later.
  */
 void kvt_idle_work(struct work_struct *work)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Commits: epochs become durable, by commit records on all devices. */
+/* Commits: a commit record (struct kvtree_log_trailer) on each device makes an epoch durable. */
 #ifndef KVT_LOG_COMMIT_H
 #define KVT_LOG_COMMIT_H
 
@@ -14,20 +14,20 @@ struct kvt_commits;
 struct kvt_chain {
 	struct kvt_commits *commits;
 	struct kvt_part *part;			/* of the space, on the device */
-	struct kvt_log_pos next;		/* where the next one goes */
-	struct kvt_log_pos ahead;		/* the first one of the next segment */
-	struct kvt_log_pos spare;		/* the same behind that; block 0: not taken yet */
+	struct kvt_log_pos next;		/* of the next commit record */
+	struct kvt_log_pos ahead;		/* of the first one in the next segment */
+	struct kvt_log_pos spare;		/* ... and in the one after; block 0: no segment */
 	struct kvtree_log_trailer *trailer;	/* KVTREE_LOG_TRAILER_MAX blocks */
 	u32 trailer_blocks;
 };
 
-/* What is written again when a life begins: see carry.c. */
+/* The epoch that is written again when a life begins: see carry.c. */
 struct kvt_carry {
-	u64 epoch;		/* 0: nothing */
+	u64 epoch;		/* the epoch; 0: nothing is carried */
 	u32 nr;
 	u32 room;
 	u64 time;		/* of its commit record */
-	struct kvt_log_extent *extent;	/* all of the epoch's */
+	struct kvt_log_extent *extent;	/* all extents of the epoch */
 };
 
 /* A log with its commits. */
@@ -35,11 +35,11 @@ struct kvt_commits {
 	struct kvt_log log;
 	struct kvt_chain chain[KVTREE_LOG_DEVS_MAX];
 	struct kvt_carry carry;
-	struct mutex commit_lock;	/* one commit at a time; of what follows */
-	u64 lease_next;			/* in the next trailer */
+	struct mutex commit_lock;	/* one commit at a time; protects all but idle */
+	u64 lease_next;			/* the lease in the next trailers */
 	unsigned long committed;	/* jiffies of the last commit */
-	bool unproved;			/* it had records, and none has followed */
-	struct delayed_work idle;	/* commits nothing, once nothing else is committed */
+	bool unproved;			/* it had records, and no commit has followed */
+	struct delayed_work idle;	/* commits an empty epoch when the log is idle */
 };
 
 static inline struct kvt_commits *kvt_commits_of(struct kvt_log *log)
