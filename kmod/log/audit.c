@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* An audit of checkpoints: what the devices have beside the log is what has not changed since. */
+/* An audit of checkpoints: the devices and the index have the same keys that are not marked. */
 #include <linux/err.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
@@ -15,7 +15,7 @@ struct audit {
 	const struct kvt_ranges *ranges;
 	struct kvt_iter *iter;
 	unsigned long mark;		/* of the range */
-	u64 nr;				/* of its keys that are not marked, ... */
+	u64 nr;				/* number of its keys that are not marked, ... */
 	u64 versions;			/* ... and the sum of their versions */
 };
 
@@ -39,7 +39,7 @@ static int audit_entry(struct kvt_log_reader *reader, const struct kvt_log_entry
 	return 0;
 }
 
-/* Take what the index has from what was counted. */
+/* Subtract the index's keys from those counted on the devices. */
 static void audit_index(struct audit *audit, u32 i)
 {
 	const struct kvt_log_directory *dir = &audit->ranges->dir;
@@ -88,10 +88,10 @@ static int audit_range(struct audit *audit, u32 i)
 }
 
 /**
- * kvt_image_audit() - see that what has not changed since the checkpoint is in it
- * @log: the log, all of it durable, whose store nobody changes
+ * kvt_image_audit() - check that the checkpoint has all keys that have not changed since
+ * @log: the log; all of it is durable, and its store does not change
  *
- * See KVT_AUDITS: each test does this.
+ * With KVT_AUDITS, each detach does this.
  *
  * Context: process context, sleeps.
  */
@@ -109,7 +109,7 @@ void kvt_image_audit(struct kvt_log *log)
 	audit->reader.entry = audit_entry;
 	audit->image = &log->image;
 	audit->ranges = kvt_image_ranges(&log->image);
-	/* Since the attach versions have grown. */
+	/* Versions have grown since the attach: accept all of them. */
 	log->devs.set.version_end = KVT_LOG_NUMBER_MAX;
 	audit->iter = kvzalloc(index->ops->iter_size, GFP_KERNEL);
 	if (audit->iter && !kvt_log_reader_init(&audit->reader, &log->devs.set)) {

@@ -1,46 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Checkpoints: all keys and values, as far as they have changed, written beside the load.
+ * Checkpoints: write all keys and values that have changed, while writers go on.
  *
- * A checkpoint contains every change of the epochs up to the durable one at its
- * beginning, and perhaps later ones.  So it counts together with the log from
- * there on, and not before the last epoch that it may have met is durable.
+ * A checkpoint of epoch S contains every change of the epochs up to S, which is the last durable
+ * epoch when the checkpoint begins.  As it reads the index while writers change it, it may also
+ * contain some changes of later epochs.  So recovery loads the checkpoint and replays the log from
+ * epoch S + 1 on; and the checkpoint takes effect only when every epoch from which it may have met
+ * changes is durable.
  */
 #include <linux/vmalloc.h>
 
 #include "base/stats.h"
 #include "checkpoint.h"
 
-/* When to try again if there was no memory: writers may wait for room, or need none so far. */
+/* Delay before a retry: short while writers wait for room or soon will, long otherwise. */
 #define RETRY	(HZ / 5)
 #define RETRY_LATER	(30 * HZ)
-/* How often if there was no room, although writers waited. */
+/* Checkpoints in a row that may fail for lack of room, although writers waited. */
 #define TRIES	3
 
-/* What is written. */
+/* How much a checkpoint writes. */
 enum how {
-	HOW_CHANGED,	/* what has changed, or all if there is not enough room for less */
-	HOW_ALL,
-	HOW_LITTLE,	/* what has changed, or nothing */
+	HOW_CHANGED,	/* what has changed; or everything, if that is needed to free enough */
+	HOW_ALL,	/* everything */
+	HOW_LITTLE,	/* what has changed; or else no checkpoint is made */
 };
 
 /* A checkpoint under way. */
 struct checkpoint {
-	struct kvt_checkpoints *all;		/* of the log, of which it is one */
+	struct kvt_checkpoints *all;		/* of the log */
 	struct kvt_log *log;
-	u64 epoch;				/* contained */
-	u32 met;				/* epochs after it that it may have met */
-	u64 replay_bytes;			/* that need not be replayed any more */
+	u64 epoch;				/* the last epoch that it contains completely */
+	u32 met;				/* later epochs from which it may have changes */
+	u64 replay_bytes;			/* log that need not be replayed after it */
 	u64 lease;				/* on versions: the same on all devices */
-	struct kvt_log_pos commit[KVTREE_LOG_DEVS_MAX];	/* of the trailer after it */
+	struct kvt_log_pos commit[KVTREE_LOG_DEVS_MAX];	/* of the trailer of epoch + 1 */
 	enum how how;
-	u64 directory;				/* bytes of the old directory, at most */
-	bool full;				/* all is written again */
-	struct kvt_ranges *ranges;		/* that it makes */
+	u64 directory;				/* most bytes of the old directory */
+	bool full;				/* everything is written again */
+	struct kvt_ranges *ranges;		/* the new ones */
 	struct kvt_saved saved;
 };
 
-/* What is written from now on is the checkpoint's. */
+/* Begin the checkpoint in the tables of segments. */
 static void checkpoint_segments(struct checkpoint *cp)
 {
 	struct kvt_space *space = &cp->log->space;
@@ -48,13 +50,13 @@ static void checkpoint_segments(struct checkpoint *cp)
 
 	for (i = 0; i < cp->log->devs.nr; i++) {
 		kvt_segs_save_begin(&space->part[i].segs, cp->epoch, cp->full);
-		/* Where the last one ends, this one goes on, unless it will free that. */
+		/* Append to the last checkpoint's segment, unless this one will free it. */
 		if (cp->full)
 			space->part[i].image.block = 0;
 	}
 }
 
-/* Bytes of a directory, if each range gets another piece. */
+/* The size of a directory in which each range has one more piece. */
 static u64 directory_bytes(const struct kvt_log_directory *dir)
 {
 	u64 bytes = 0;
@@ -70,8 +72,8 @@ static u64 directory_bytes(const struct kvt_log_directory *dir)
 }
 
 /*
- * Whether what has not changed may stay where it is.  If writers wait already, all that can be
- * freed is to be.
+ * Whether unchanged ranges may stay where they are.  If writers wait already, everything is
+ * written again, to free as many segments as possible.
  */
 static bool checkpoint_keeps(const struct checkpoint *cp)
 {
@@ -82,7 +84,7 @@ static bool checkpoint_keeps(const struct checkpoint *cp)
 	       kvt_room_describes(&log->space, cp->directory) && kvt_room_spare(&log->space);
 }
 
-/* What has been written to each device so far: each gets its share of all that there is. */
+/* Count what earlier checkpoints have on each device, so that each has its share of the total. */
 static void checkpoint_share(struct checkpoint *cp)
 {
 	const struct kvt_part *part;
@@ -95,7 +97,7 @@ static void checkpoint_share(struct checkpoint *cp)
 	}
 }
 
-/* Where it begins: what is durable is published in the index. */
+/* Choose the epoch to contain: the durable one, since all its changes are in the index. */
 static void checkpoint_begin(struct checkpoint *cp)
 {
 	struct kvt_commits *commits = &cp->all->commits;
@@ -160,7 +162,7 @@ static int table_write(struct checkpoint *cp, u32 i)
 	return err;
 }
 
-/* The lives that are not contained in it: the present one, if it has begun, from there on. */
+/* List the lives to be replayed after it: the present one, if it has begun, from there on. */
 static void checkpoint_lives(struct checkpoint *cp, u32 i)
 {
 	struct kvtree_log_super *super = cp->log->devs.dev[i].super;
@@ -179,7 +181,7 @@ static void checkpoint_lives(struct checkpoint *cp, u32 i)
 	super->version_lease = cpu_to_le64(cp->lease);
 }
 
-/* Make everything durable that is there, up to @epoch; under commit_lock. */
+/* Make all changes up to now durable, and set *@epoch to the last one; under commit_lock. */
 static int checkpoint_drain(struct kvt_commits *commits, u64 *epoch)
 {
 	struct kvt_log_state *state = &commits->log.state;
@@ -194,15 +196,15 @@ static int checkpoint_drain(struct kvt_commits *commits, u64 *epoch)
 }
 
 /**
- * kvt_checkpoint_forgo() - end a life without the checkpoint that has no room
+ * kvt_checkpoint_forgo() - end a life if there is no room for a checkpoint
  * @cps: the log's checkpoints
  *
- * Everything becomes durable, in the room that was kept for checkpoints, and the superblocks say
- * that the life ends with it.
+ * This makes everything durable, in the room that was kept for checkpoints, and writes superblocks
+ * that end the life there.
  *
- * Context: process context, sleeps; under checkpoint_lock, or by who has the log alone.
+ * Context: process context, sleeps; under checkpoint_lock, or the caller has the log to itself.
  *
- * Return: 0; KVT_LOG_NO_ROOM; or the error that the log has.
+ * Return: 0; KVT_LOG_NO_ROOM; or the log's error.
  */
 int kvt_checkpoint_forgo(struct kvt_checkpoints *cps)
 {
@@ -211,7 +213,7 @@ int kvt_checkpoint_forgo(struct kvt_checkpoints *cps)
 	u64 epoch;
 	int err;
 
-	/* No commit comes in between: the superblocks of all devices say the same. */
+	/* The lock keeps commits out, so that the superblocks of all devices agree. */
 	mutex_lock(&commits->commit_lock);
 	err = checkpoint_drain(commits, &epoch) ?: kvt_supers_end(cps);
 	if (!err)
@@ -221,7 +223,7 @@ int kvt_checkpoint_forgo(struct kvt_checkpoints *cps)
 	return err;
 }
 
-/* Recovery begins later in the log. */
+/* Recovery begins later in the log now: count what it need not replay any more. */
 static void log_shorten(struct checkpoint *cp)
 {
 	struct kvt_commits *commits = &cp->all->commits;
@@ -240,7 +242,7 @@ static int checkpoint_count(struct checkpoint *cp)
 	u64 met;
 	u32 i;
 
-	/* What it may have met.  Recovery must find as much of the log, or something was lost. */
+	/* The last epoch that it may have met.  If recovery does not find it, data was lost. */
 	mutex_lock(&commits->commit_lock);
 	err = checkpoint_drain(commits, &met);
 	cp->lease = log->state.lease;
@@ -263,7 +265,7 @@ static int checkpoint_count(struct checkpoint *cp)
 	return err;
 }
 
-/* There may be room again: let the streams and the writers see. */
+/* There may be room again: wake the streams' workers, the committer and the writers. */
 static void checkpoint_resume(struct kvt_log *log)
 {
 	u32 i;
@@ -271,7 +273,7 @@ static void checkpoint_resume(struct kvt_log *log)
 	if (!test_bit(KVT_LOG_FULL, &log->state.flags))
 		return;
 	clear_bit(KVT_LOG_FULL, &log->state.flags);
-	/* Pairs with the barrier of who queues itself and looks again. */
+	/* Pairs with the barrier of waiters, which queue themselves and check again. */
 	smp_mb__after_atomic();
 	for (i = 0; i < log->nr_streams; i++)
 		kvt_stream_start(&log->streams[i]);
@@ -280,8 +282,8 @@ static void checkpoint_resume(struct kvt_log *log)
 }
 
 /*
- * Give back what is useless.  To tell a device of it may take long: writers that wait
- * get half of it before.
+ * Free the useless segments.  Discarding them may take long, so if writers wait, half of the
+ * segments are freed at once, without a discard.
  */
 static void checkpoint_give(struct kvt_log *log, bool resume)
 {
@@ -306,7 +308,7 @@ static void segment_keep(struct kvt_log *log, u32 dev, u32 segment)
 	log->space.part[dev].segs.seg[segment].kept = true;
 }
 
-/* Which segments of checkpoints have something in them that counts. */
+/* Mark the segments that the new checkpoint uses; they may be those of earlier checkpoints. */
 static void checkpoint_keep(struct checkpoint *cp)
 {
 	const struct kvt_log_directory *dir = &cp->ranges->dir;
@@ -329,7 +331,7 @@ static void checkpoint_keep(struct checkpoint *cp)
 	}
 }
 
-/* Give back what is useless; nothing more is written where the last one ended, if that is. */
+/* Free the useless segments.  Do not append to the last checkpoint's segment if it is useless. */
 static void checkpoint_free(struct checkpoint *cp, bool counts)
 {
 	struct kvt_log *log = cp->log;
@@ -353,7 +355,7 @@ static int checkpoint_take(struct checkpoint *cp)
 	return cp->saved.marks ? 0 : -ENOMEM;
 }
 
-/* Write it, and have it count. */
+/* Write the checkpoint, and make it take effect. */
 static int checkpoint_write(struct checkpoint *cp)
 {
 	int err;
@@ -368,7 +370,7 @@ static int checkpoint_write(struct checkpoint *cp)
 	return checkpoint_count(cp);
 }
 
-/* What has changed before it is in it, if it counts, or else in the next one. */
+/* Drop the marks of what the checkpoint contains; if it failed, return them for the next one. */
 static void checkpoint_marks(struct checkpoint *cp, bool counts)
 {
 	struct kvt_image *image = &cp->log->image;
@@ -405,10 +407,10 @@ static int checkpoint_run(struct kvt_checkpoints *cps, enum how how)
 		err = KVT_LOG_NO_ROOM;
 	else
 		err = checkpoint_take(cp) ?: checkpoint_write(cp);
-	/* A device that does not write frees nothing, and writers would wait forever. */
+	/* Without checkpoints no segment becomes free, and writers would wait forever. */
 	if (err == -EIO)
 		kvt_log_fail(&log->state, err, "a checkpoint could not be written");
-	/* What a superblock that could not be written says is not known. */
+	/* If a superblock could not be written, it may name either checkpoint: free nothing. */
 	if (!err || !log->state.error)
 		checkpoint_free(cp, !err);
 	kvt_saved_exit(&cp->saved);
@@ -419,13 +421,13 @@ static int checkpoint_run(struct kvt_checkpoints *cps, enum how how)
 }
 
 /*
- * What is moved to where a checkpoint has not been yet is in it twice.  If there is no
- * room for that it is made again, while writers wait.
+ * As writers go on, a checkpoint may contain a value twice that is moved to a key which it has not
+ * reached yet.  If there is no room for that, it is made again, while writers wait.
  */
 static int checkpoint_make(struct kvt_checkpoints *cps)
 {
 	struct kvt_log *log = &cps->commits.log;
-	/* Of a life that has not begun nobody knows yet how much room it will need. */
+	/* Before a life has begun, it is not known how much room it will need. */
 	int err = checkpoint_run(cps, log->state.alive ? HOW_CHANGED : HOW_ALL);
 
 	if (err == KVT_LOG_NO_ROOM && log->state.alive && !READ_ONCE(log->state.error)) {
@@ -436,9 +438,9 @@ static int checkpoint_make(struct kvt_checkpoints *cps)
 }
 
 /*
- * If none fits, time after time, nothing makes room any more.  Writers wait, so that nothing is
- * accepted: what was becomes durable in the room that was kept for checkpoints, the life ends with
- * it, and nobody waits for ever.
+ * If several checkpoints in a row do not fit, none will.  As writers wait, no more changes are
+ * accepted.  Make those already accepted durable, in the room kept for checkpoints, and end the
+ * life there, so that writers do not wait forever.
  */
 static void checkpoint_judge(struct kvt_checkpoints *cps, int err)
 {
@@ -483,8 +485,8 @@ int kvt_checkpoint(struct kvt_checkpoints *cps)
 }
 
 /**
- * kvt_checkpoint_little() - make a checkpoint if it need not write all that is live
- * @cps: the checkpoints of a log that nobody writes to any more
+ * kvt_checkpoint_little() - make a checkpoint if it need not write everything
+ * @cps: the checkpoints of a log without writers
  *
  * Context: process context, sleeps.
  *
@@ -501,7 +503,7 @@ int kvt_checkpoint_little(struct kvt_checkpoints *cps)
 }
 
 /**
- * kvt_checkpoint_awake() - make a checkpoint, when the machine is awake
+ * kvt_checkpoint_awake() - make a checkpoint; if the machine sleeps, afterwards
  * @cps: the checkpoints of a log that is not read-only
  *
  * Context: process context, sleeps.
@@ -525,13 +527,13 @@ int kvt_checkpoint_awake(struct kvt_checkpoints *cps)
 	return err;
 }
 
-/* Whether there is still no room, or soon will be none. */
+/* Whether writers wait for a checkpoint to make room, or soon will. */
 static bool checkpoint_makes_room(const struct kvt_log *log)
 {
 	return kvt_room_low(&log->space) || test_bit(KVT_LOG_FULL, &log->state.flags);
 }
 
-/* Make a checkpoint if there is a reason, and nobody has made one just now. */
+/* Make a checkpoint if there still is a reason: another one may just have been made. */
 static int checkpoint_unasked(struct kvt_checkpoints *cps)
 {
 	struct kvt_log *log = &cps->commits.log;
@@ -558,7 +560,7 @@ void kvt_checkpoint_work(struct work_struct *work)
 	if (test_bit(KVT_LOG_STOPPED, &log->state.flags) || READ_ONCE(kvt_log_asleep))
 		return;
 	err = checkpoint_unasked(kvt_checkpoints_of(log));
-	/* When the machine is awake this is queued again. */
+	/* After a sleep, this work is queued again. */
 	if (!err || err == KVT_LOG_SLEEPS || READ_ONCE(log->state.error))
 		return;
 	pr_warn_ratelimited("kvtree: store '%s': no checkpoint: error %d\n", log->state.env.name,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Checkpoints: what has changed is written, and superblocks say where. */
+/* Checkpoints: write what has changed, and then superblocks that point to it. */
 #ifndef KVT_LOG_CHECKPOINT_H
 #define KVT_LOG_CHECKPOINT_H
 
@@ -12,9 +12,9 @@
 struct kvt_checkpoints {
 	struct kvt_commits commits;
 	struct mutex checkpoint_lock;	/* one checkpoint at a time */
-	bool unasked;			/* checkpoint_lock: nobody waits for the present one */
-	u32 no_room;			/* so many in a row had none */
-	u64 number;			/* of the superblock written last */
+	bool unasked;			/* no caller waits for the current one; checkpoint_lock */
+	u32 no_room;			/* how many in a row have failed for lack of room */
+	u64 number;			/* of the superblocks written last */
 };
 
 static inline struct kvt_checkpoints *kvt_checkpoints_of(struct kvt_log *log)
@@ -28,33 +28,33 @@ int kvt_supers_complete(struct kvt_checkpoints *cps);
 int kvt_supers_end(struct kvt_checkpoints *cps);
 u32 kvt_super_close_life(struct kvtree_log_super *super, u64 epoch);
 
-/* Something that one worker writes, or several together: see plan.c. */
+/* A run of ranges that one worker writes, or several together: see plan.c. */
 struct kvt_job {
-	u32 first;		/* range of the old directory */
-	u32 end;		/* the one after the last */
-	u32 delta_max;		/* bytes of the range's delta; 0: a base is written */
+	u32 first;		/* index of the first range, in the old directory */
+	u32 end;		/* index after the last one */
+	u32 delta_max;		/* most bytes of the range's delta; 0: write a base */
 };
 
 /* What a checkpoint writes, and has written. */
 struct kvt_saved {
 	struct kvt_log *log;
 	const struct kvt_log_directory *old;
-	unsigned long *marks;		/* of its ranges: what has changed */
+	unsigned long *marks;		/* what has changed in each of its ranges */
 	u64 live;			/* bytes */
 	u32 range_bytes;
 	u32 cover_bits;
 	u32 nr_jobs;
 	struct kvt_job *jobs;		/* in ascending order */
-	struct kvt_log_directory dir;	/* the new one, with the ranges of the old that are kept */
-	struct mutex lock;		/* of what follows */
+	struct kvt_log_directory dir;	/* the new one; it shares unchanged ranges with the old */
+	struct mutex lock;		/* protects dev[].blocks and the places of chunks */
 	struct kvt_saved_dev {
-		u64 blocks;		/* of chunks that have a place here */
+		u64 blocks;		/* of chunks placed on this device */
 		struct kvtree_log_table *table;
-		u32 nr;
+		u32 nr;			/* extents in the table */
 		u32 room;
-		u64 records;		/* of the directory's pieces that are here */
-		u64 bytes;
-		struct kvtree_log_checkpoint super;	/* what the superblock will say */
+		u64 records;		/* in the directory's pieces on this device */
+		u64 bytes;		/* of these pieces */
+		struct kvtree_log_checkpoint super;	/* for the superblock */
 	} dev[KVTREE_LOG_DEVS_MAX];
 };
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a checkpoint writes.
+ * Planning: decide what a checkpoint writes of each range.
  *
- * Of a range in which little has changed, a delta: all keys whose hash has a bit that was marked.
- * Of others a new base, and with that new ranges: neighbours that are written again are gone
- * through as one, and cut anew.  What has not changed stays where it is.
+ * - Nothing, if the range has not changed: its pieces stay where they are.
+ * - A delta, if little has changed: the range's keys that have a marked hash bit.
+ * - Otherwise a new base: all keys.  Neighbouring ranges that get a new base are written together
+ *   and divided into new ranges.
  *
- * A range whose deltas have grown to half of its base gets a new base, and so does one that has
- * many pieces.  How many that is depends on its key, or else all would come to it at once.
+ * A range also gets a new base when its deltas have grown to half of the base, or when it has many
+ * pieces.  This maximum of pieces depends on the range's key, so that not all ranges reach it at
+ * the same time.
  */
 #include <linux/bitmap.h>
 #include <linux/sizes.h>
@@ -16,13 +18,13 @@
 #include "base/mem.h"
 #include "checkpoint.h"
 
-/* With so many, ranges are not smaller than they have to be. */
+/* The number of ranges at which ranges become larger instead of more. */
 #define RANGES_MANY	(KVTREE_LOG_RANGES_MAX / 64)
-/* The fewest pieces that are many. */
+/* The smallest of the ranges' maximums of pieces. */
 #define PIECES_MANY	(KVTREE_LOG_PIECES_MAX / 2)
 
 static unsigned int log_range_bytes = KVT_AUDITS ? SZ_1K : KVT_LOG_PIECE_BYTES;
-/* If there are many small ones, the directory takes more than is kept for checkpoints. */
+/* With many small ranges, the directory would take more than the room kept for checkpoints. */
 KVT_LOG_PARAM(log_range_bytes, log_range_bytes, KVT_AUDITS ? 64 : SZ_4K, KVT_LOG_PIECE_BYTES);
 MODULE_PARM_DESC(log_range_bytes, "bytes of records after which a checkpoint begins another range, at most 65536");
 
@@ -50,7 +52,7 @@ static u32 pieces_max(const struct kvt_log_range *range)
 	return PIECES_MANY + kvt_crc32c(~0, range->key, range->key_len) % PIECES_MANY;
 }
 
-/* How many bytes of records a delta may have; 0: there has to be a base. */
+/* The most bytes of records that a range's delta may have; 0: it needs a new base. */
 static u32 delta_max(const struct kvt_saved *saved, u32 i)
 {
 	const struct kvt_log_range *range = saved->old->range[i];
@@ -67,7 +69,7 @@ static u32 delta_max(const struct kvt_saved *saved, u32 i)
 	return min(base / 2 - deltas, saved->range_bytes);
 }
 
-/* What has not changed, but is so little that it is better written again with its neighbour. */
+/* Whether a range is unchanged, but so small that it is better merged with a neighbour. */
 static bool range_joins(const struct kvt_saved *saved, u32 i)
 {
 	return saved->marks[i] == KVT_MARK_NONE &&
@@ -82,7 +84,7 @@ static struct kvt_job *plan_add(struct kvt_saved *saved, u32 i, u32 delta)
 	return job;
 }
 
-/* Write a range again, with the one before if that is written again too. */
+/* Plan a new base for a range, together with the range before it if that gets one too. */
 static void plan_base(struct kvt_saved *saved, u32 i)
 {
 	struct kvt_job *last = saved->nr_jobs ? &saved->jobs[saved->nr_jobs - 1] : NULL;
@@ -115,7 +117,7 @@ static void plan_range(struct kvt_saved *saved, u32 i)
 		plan_base(saved, i);
 }
 
-/* Not so few that a directory would have many more ranges than it needs. */
+/* The bytes of a new range: more in large stores, so that the directory stays small. */
 static u32 range_bytes_wanted(u64 live)
 {
 	return clamp_t(u64, live / RANGES_MANY, READ_ONCE(log_range_bytes), KVT_LOG_PIECE_BYTES);
@@ -123,8 +125,8 @@ static u32 range_bytes_wanted(u64 live)
 
 /**
  * kvt_plan() - decide what to write of each range
- * @saved: its old directory, marks and what is live are known; its jobs are filled in
- * @full: write all again
+ * @saved: its old directory, marks and live bytes are set; its jobs are filled in
+ * @full: write everything again
  *
  * Context: process context, may sleep.
  *

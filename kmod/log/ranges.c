@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ranges, and what has changed in them.
+ * Ranges, and marks for what has changed in them.
  *
- * Of all keys that have changed since a checkpoint, the next one has to know at least in which
- * ranges they are; of most it knows a few bits of a hash.  Writers have no part in this.  The
- * streams' workers have all records in their buffers: before one writes a buffer, it marks what the
- * records change.  So a change is published before it is marked, and marked before it is durable.
+ * A checkpoint must know in which ranges keys have changed since the last one; for most changed
+ * keys it also knows a few bits of a hash.  Writers do not mark anything.  The streams' workers
+ * (and the committer, which may write a stream) have all records in the buffers: before one of them
+ * writes a buffer, it marks the keys that the records change.  So a change is published before it
+ * is marked, and marked before it is durable.
  *
  * A checkpoint of epoch S takes the marks: it gives the ranges fresh ones and waits for a grace
- * period, since workers mark under RCU.  All that is durable with S is in the marks that it has
- * taken, and in the index, where it reads; what is marked afterwards is for the next one.  When the
- * checkpoint counts, new ranges take the place of the old ones.  After another grace period nobody
- * marks the old ones any more, and what was marked there meanwhile goes to all of the new ones
- * where those keys may be: hashes are the same in any range.
+ * period, since workers set marks under RCU.  All changes up to S were durable before, so they are
+ * in the marks that it has taken, and in the index, which it reads.  Keys marked afterwards are for
+ * the next checkpoint.  When the checkpoint takes effect, its new ranges replace the old ones.
+ * After another grace period no worker marks the old ranges any more.  The marks they got meanwhile
+ * are added to all new ranges that may have those keys; a key's hash is the same in any range.
  *
- * A range is found by the first eight bytes of the low keys, as numbers: others are looked at only
- * if these are the same.
+ * To find a key's range, the first eight bytes of the ranges' lowest keys are compared as numbers;
+ * the other bytes are compared only if these are equal.
  */
 #include <linux/err.h>
 #include <linux/mm.h>
@@ -37,7 +38,7 @@ static u64 key_prefix(const u8 *key, u32 len)
 	return be64_to_cpu(raw);
 }
 
-/* Whether a range begins at a key, or before it. */
+/* Whether a range begins at or before a key. */
 static bool range_before(const struct kvt_ranges *ranges, u32 i, u64 prefix, const u8 *key, u32 len)
 {
 	const struct kvt_log_range *range = ranges->dir.range[i];
@@ -47,7 +48,7 @@ static bool range_before(const struct kvt_ranges *ranges, u32 i, u64 prefix, con
 	return kvt_log_key_cmp(range->key, range->key_len, key, len) <= 0;
 }
 
-/* The range that has a key: the last one that does not begin after it. */
+/* Find a key's range: the last one that begins at or before the key. */
 static u32 ranges_find(const struct kvt_ranges *ranges, const u8 *key, u32 len)
 {
 	u32 low = 0, high = ranges->dir.nr, mid;
@@ -86,8 +87,8 @@ static void marks_free(unsigned long *marks, u32 nr)
 }
 
 /*
- * Give a mark that has none bits, or KVT_MARK_WHOLE if there was no memory for them.  Returns what
- * it is now: others may have made it.
+ * Set a mark that is KVT_MARK_NONE to @bits, or to KVT_MARK_WHOLE if there was no memory for them.
+ * Returns the mark's value now: another worker may have set it first.
  */
 static unsigned long mark_make(unsigned long *mark, unsigned long *bits)
 {
@@ -111,7 +112,7 @@ static void mark_bit(unsigned long *mark, u32 bit)
 			__set_bit(bit, bits);
 		now = mark_make(mark, bits);
 	}
-	/* Where a range is changed often this is only read. */
+	/* The bits of a range that changes often are mostly set already: do not write to them. */
 	if (mark_has_bits(now) && !test_bit(bit, kvt_mark_bits(now)))
 		set_bit(bit, kvt_mark_bits(now));
 }
@@ -133,12 +134,12 @@ static void mark_whole(unsigned long *mark)
 	unsigned long was = cmpxchg(mark, KVT_MARK_NONE, KVT_MARK_WHOLE);
 	u32 i;
 
-	/* Others may be about to set some of them, and so cannot lose them. */
+	/* Keep the bitmap: other workers may be about to set bits in it. */
 	for (i = 0; mark_has_bits(was) && i < BITS_TO_LONGS(KVT_COVER_BITS); i++)
 		WRITE_ONCE(kvt_mark_bits(was)[i], ~0UL);
 }
 
-/* Add a mark to another, which others may add to at the same time. */
+/* Add a mark to another one, to which workers may add at the same time. */
 static void mark_add(unsigned long *mark, unsigned long more)
 {
 	if (more == KVT_MARK_WHOLE)
@@ -148,12 +149,12 @@ static void mark_add(unsigned long *mark, unsigned long more)
 }
 
 /**
- * kvt_ranges_make() - make ranges of a directory, with nothing marked
- * @dir: the directory; what it has becomes the ranges'
+ * kvt_ranges_make() - make ranges from a directory, with nothing marked
+ * @dir: the directory; on success the ranges take over its contents
  *
  * Context: process context, may sleep.
  *
- * Return: the ranges, or NULL if there is no memory; @dir is the caller's then.
+ * Return: the ranges, or NULL if there is no memory; the caller keeps @dir then.
  */
 struct kvt_ranges *kvt_ranges_make(const struct kvt_log_directory *dir)
 {
@@ -176,11 +177,11 @@ struct kvt_ranges *kvt_ranges_make(const struct kvt_log_directory *dir)
 KVT_EXPORT_FOR_TESTS(kvt_ranges_make);
 
 /**
- * kvt_directory_discard() - free a directory, and those ranges that another one has not
- * @dir: the directory; empty after that
- * @kept: the other one, or NULL
+ * kvt_directory_discard() - free a directory, and its ranges that another one does not share
+ * @dir: the directory; empty afterwards
+ * @kept: the other directory, or NULL
  *
- * Context: process context, may sleep; nobody uses those ranges.
+ * Context: process context, may sleep; the ranges to be freed are not in use.
  */
 void kvt_directory_discard(struct kvt_log_directory *dir, const struct kvt_log_directory *kept)
 {
@@ -199,7 +200,7 @@ void kvt_directory_discard(struct kvt_log_directory *dir, const struct kvt_log_d
 
 /**
  * kvt_ranges_free() - free ranges, and their directory
- * @ranges: of kvt_ranges_make(), or NULL; nobody uses them
+ * @ranges: of kvt_ranges_make(), or NULL; they are not in use
  *
  * Context: process context, may sleep.
  */
@@ -213,7 +214,7 @@ void kvt_ranges_free(struct kvt_ranges *ranges)
 	kfree(ranges);
 }
 
-/* The directory of a store of which nothing is known: all keys are in one range. */
+/* Make the directory of a store without ranges so far: all keys are in one range. */
 static int directory_begin(struct kvt_log_directory *dir)
 {
 	dir->range = kvmalloc(sizeof(*dir->range), GFP_KERNEL);
@@ -225,14 +226,14 @@ static int directory_begin(struct kvt_log_directory *dir)
 }
 
 /**
- * kvt_image_init() - begin with what the devices have
- * @image: has its super
- * @dir: the checkpoint's directory, which becomes the image's; empty: a checkpoint without ranges,
- *	or none, so that the next one has to write all
+ * kvt_image_init() - begin with the checkpoint that the devices have
+ * @image: its super is set
+ * @dir: the checkpoint's directory; on success the image takes over its contents.  Empty: the
+ *	checkpoint has no ranges, or there is none, and the next one must write everything
  *
  * Context: process context, may sleep.
  *
- * Return: 0 or -ENOMEM; what @dir has is the caller's then.
+ * Return: 0 or -ENOMEM; the caller keeps the contents of @dir then.
  */
 int kvt_image_init(struct kvt_image *image, struct kvt_log_directory *dir)
 {
@@ -252,8 +253,8 @@ int kvt_image_init(struct kvt_image *image, struct kvt_log_directory *dir)
 KVT_EXPORT_FOR_TESTS(kvt_image_init);
 
 /**
- * kvt_image_exit() - free what an image has
- * @image: nobody uses it
+ * kvt_image_exit() - free the ranges of an image
+ * @image: the image, which is not in use
  *
  * Context: process context, may sleep.
  */
@@ -286,15 +287,15 @@ void kvt_image_mark(struct kvt_image *image, const u8 *key, u32 len)
 KVT_EXPORT_FOR_TESTS(kvt_image_mark);
 
 /**
- * kvt_image_take() - take the marks, and have fresh ones
+ * kvt_image_take() - take the marks, and replace them by fresh ones
  * @image: the image
  *
- * All changes that were durable before this are marked in what is returned.
+ * The marks returned include all changes that were durable before the call.
  *
- * Context: process context, sleeps; under checkpoint_lock, or by who has the log alone.
+ * Context: process context, sleeps; under checkpoint_lock, or the caller has the log to itself.
  *
- * Return: a mark for each of the ranges, for kvt_image_give() or kvt_image_replace(); or NULL if
- * there is no memory.
+ * Return: a mark for each range, to be passed to kvt_image_give() or kvt_image_replace(); or NULL
+ * if there is no memory.
  */
 unsigned long *kvt_image_take(struct kvt_image *image)
 {
@@ -310,7 +311,7 @@ unsigned long *kvt_image_take(struct kvt_image *image)
 KVT_EXPORT_FOR_TESTS(kvt_image_take);
 
 /**
- * kvt_image_give() - give back marks that nothing was written for
+ * kvt_image_give() - return marks after a checkpoint that failed
  * @image: the image
  * @taken: of kvt_image_take()
  *
@@ -330,7 +331,7 @@ void kvt_image_give(struct kvt_image *image, unsigned long *taken)
 }
 KVT_EXPORT_FOR_TESTS(kvt_image_give);
 
-/* Whether a range has keys only that are in @high, or after it; NULL: after all keys. */
+/* Whether all keys of a range are at or after the beginning of @high.  NULL: there is no @high. */
 static bool range_after(const struct kvt_ranges *ranges, u32 i, const struct kvt_log_range *high)
 {
 	const struct kvt_log_range *range;
@@ -341,7 +342,7 @@ static bool range_after(const struct kvt_ranges *ranges, u32 i, const struct kvt
 	return high && kvt_log_key_cmp(range->key, range->key_len, high->key, high->key_len) >= 0;
 }
 
-/* What was marked in old ranges goes to each of the new ones that may have those keys. */
+/* Add the marks of old ranges to each new range that may have those keys. */
 static void marks_move(const struct kvt_ranges *from, struct kvt_ranges *to)
 {
 	unsigned long *old = rcu_dereference_protected(from->marks, true);
@@ -361,10 +362,10 @@ static void marks_move(const struct kvt_ranges *from, struct kvt_ranges *to)
 }
 
 /**
- * kvt_image_replace() - have new ranges, which count on the devices
+ * kvt_image_replace() - replace the ranges when a new checkpoint has taken effect
  * @image: the image
- * @ranges: the new ones; some may be those of before
- * @taken: of kvt_image_take(): what was written
+ * @ranges: those of the new checkpoint; they may share some with the old ones
+ * @taken: of kvt_image_take(): the marks of what was written
  *
  * Context: process context, sleeps; as kvt_image_take().
  */

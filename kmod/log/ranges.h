@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Ranges of keys, of which checkpoints consist, and what has changed in each. */
+/* Ranges of keys, of which checkpoints consist, and marks for what has changed in each. */
 #ifndef KVT_LOG_RANGES_H
 #define KVT_LOG_RANGES_H
 
@@ -10,15 +10,16 @@
 #include "format/format.h"
 
 /*
- * A mark is what has changed in a range since the checkpoint: nothing, anything, or keys with
- * hashes whose bits are set in a bitmap, of which it is the address.
+ * A mark tells what has changed in a range since the checkpoint: nothing (KVT_MARK_NONE), anything
+ * (KVT_MARK_WHOLE), or some keys.  In the last case the mark is the address of a bitmap, in which
+ * the bits of these keys' hashes are set.
  */
 #define KVT_COVER_BITS	BIT(KVTREE_LOG_COVER_BITS)
 
 #define KVT_MARK_NONE	0UL
 #define KVT_MARK_WHOLE	1UL
 
-/* The bits of a mark that is neither. */
+/* The bitmap of a mark that is neither of these. */
 static inline unsigned long *kvt_mark_bits(unsigned long mark)
 {
 	return (unsigned long *)mark;
@@ -27,11 +28,11 @@ static inline unsigned long *kvt_mark_bits(unsigned long mark)
 /* A directory, and the marks of its ranges. */
 struct kvt_ranges {
 	struct kvt_log_directory dir;	/* one range or more */
-	u64 *prefix;			/* of each range's low key: see ranges.c */
-	unsigned long __rcu *marks;	/* of each range */
+	u64 *prefix;			/* of each range's lowest key: see ranges.c */
+	unsigned long __rcu *marks;	/* one for each range */
 };
 
-/* What the devices have of a store beside the log. */
+/* The current checkpoint, as it is known in memory. */
 struct kvt_image {
 	struct kvt_ranges __rcu *ranges;	/* changed under checkpoint_lock */
 	const struct kvtree_log_super *super;	/* of any device */
@@ -48,7 +49,7 @@ unsigned long *kvt_image_take(struct kvt_image *image);
 void kvt_image_give(struct kvt_image *image, unsigned long *taken);
 void kvt_image_replace(struct kvt_image *image, struct kvt_ranges *ranges, unsigned long *taken);
 
-/* The present ranges, for who holds checkpoint_lock, or has the log alone. */
+/* The present ranges.  The caller holds checkpoint_lock, or has the log to itself. */
 static inline const struct kvt_ranges *kvt_image_ranges(const struct kvt_image *image)
 {
 	return rcu_dereference_protected(image->ranges, true);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Saving: what a checkpoint writes of the index is written by several workers.
+ * Saving: several workers (struct saver) write a checkpoint's keys and values.
  *
- * Each takes job after job: see plan.c.  When there are none left, it takes the upper half of
- * another's.  Nothing is known of how many keys there are where, so an interval of keys is halved
- * by the number that its bounds' bytes are, and again until there is something in the upper part.
+ * A worker takes one job after the other: see plan.c.  When none is left, it takes over the upper
+ * half of the interval of keys that another worker has yet to write.  As the distribution of keys
+ * is unknown, the interval is halved by reading the bytes of its bounds as numbers, repeatedly
+ * until there is a key in the upper part.
  *
- * What a worker writes of a range is a piece, which its buffer has from some place on.  A buffer
- * that has enough pieces is written as a chunk, and then it is known where they are.
+ * A worker collects a range's records in its buffer; they form a piece.  When the buffer has enough
+ * pieces, the worker writes it as a chunk, and the pieces' positions are known then.
  */
 #include <linux/bitmap.h>
 #include <linux/cpumask.h>
@@ -24,15 +25,15 @@
 #include "base/value.h"
 #include "checkpoint.h"
 
-/* Values that are looked at under one RCU read section, and while a range is held. */
+/* Values visited in one RCU read section, and while the interval's lock is held. */
 #define SAVE_BATCH	512
-/* Columns outside of a buffer's records, at most: the smallest has 16 bytes. */
+/* The most columns outside of a buffer's records: the smallest such column has 16 bytes. */
 #define SAVE_OUTSIDE_MAX							\
 	((KVT_LOG_OUTSIDE_BYTES + KVT_LOG_PIECE_BYTES) / 2 / KVT_INLINE_ALWAYS + KVTREE_COLS_MAX)
-/* Ranges that a worker takes from others, and places where it looks for a half. */
+/* How often a worker tries to take a part of others' intervals, and how often it halves one. */
 #define SPLITS_MAX	32
 #define HALVES_MAX	24
-/* The longest rest of a worker, us. */
+/* The longest pause of a worker, us. */
 #define REST_MAX	100000
 
 static unsigned int log_savers;
@@ -44,14 +45,14 @@ struct bound {
 	u8 key[KVTREE_KEY_MAX];
 };
 
-/* The piece that is being made: what the buffer has from there on. */
+/* The current piece: where it begins in the buffer. */
 struct piece {
 	u32 used;
 	u32 nr_outside;
 	u32 outside_len;
 	u32 nr_records;
-	bool has_low;			/* false: it is between the last key before and its first */
-	struct bound low;
+	bool has_low;			/* low is set; false: its first key will determine it */
+	struct bound low;		/* the lower bound of the piece's range */
 };
 
 struct saver {
@@ -60,40 +61,40 @@ struct saver {
 	struct kvt_log_buf buf;
 	u8 *stage;			/* KVT_LOG_BUF_BYTES */
 
-	struct mutex lock;		/* of the interval */
-	bool active;			/* there may be more in it */
+	struct mutex lock;		/* protects the interval: the fields up to iter */
+	bool active;			/* there may be more keys in it */
 	bool bounded;			/* false: it goes on to the last key */
-	bool delta;			/* it is a range, of which a delta is written */
-	struct bound end;		/* excluded */
+	bool delta;			/* it is one range, and a delta of it is written */
+	struct bound end;		/* the first key after it */
 	struct kvt_iter *iter;
 
-	const struct kvt_job *job;	/* of which it is a part */
-	bool first;			/* no piece of it was made, and it has to have one */
+	const struct kvt_job *job;	/* the interval is a part of it */
+	bool first;			/* the job needs a piece here, and has none so far */
 	struct piece piece;
 	u32 nr_made;			/* new ranges */
-	u32 nr_placed;			/* ... whose pieces are written */
+	u32 nr_placed;			/* ... with pieces that are written */
 	u32 room_made;
 	struct kvt_log_range **made;
-	DECLARE_BITMAP(cover, KVT_COVER_BITS);	/* of a delta: hashes */
-	struct bound before;		/* the last key of the piece before */
+	DECLARE_BITMAP(cover, KVT_COVER_BITS);	/* the hashes that a delta covers */
+	struct bound before;		/* the last key of the previous piece */
 
 	u32 nr_splits;
-	struct bound half;		/* found: where a new interval begins */
+	struct bound half;		/* where a new interval begins */
 	struct bound high;
 };
 
 struct saving {
 	struct kvt_saved *saved;
-	bool unasked;			/* nobody waits for it */
-	struct task_struct *task;	/* who waits for it */
-	int err;			/* the first one */
-	struct bound last;		/* the last key, some time ago */
+	bool unasked;			/* no caller waits for the checkpoint */
+	struct task_struct *task;	/* the task that makes it */
+	int err;			/* the first error */
+	struct bound last;		/* the index's last key when saving began */
 	atomic_t next_job;
 	u32 nr;
 	struct saver savers[];
 };
 
-/* Eight bytes of a key as a number; behind its end are zeros, or another byte. */
+/* Eight bytes of a key from @at on, as a number; bytes after the key's end are @behind. */
 static u64 key_number(const u8 *key, u32 len, u32 at, u8 behind)
 {
 	__be64 raw;
@@ -104,7 +105,7 @@ static u64 key_number(const u8 *key, u32 len, u32 at, u8 behind)
 	return be64_to_cpu(raw);
 }
 
-/* A key between a position and @high.  False: the bytes leave no room for one. */
+/* Find a key halfway between a position and @high.  Returns false if there is none. */
 static bool bound_half(struct bound *half, const struct kvt_iter *at, const struct bound *high)
 {
 	u32 same = 0, max = min(at->len, high->len);
@@ -132,7 +133,7 @@ static void iter_begin(struct kvt_iter *iter, const struct bound *at)
 	iter->index->ops->iter_rest(iter);
 }
 
-/* Step on.  Returns whether the iterator stands on a key. */
+/* Advance.  Returns whether the iterator is at a key. */
 static bool iter_step(struct kvt_iter *iter)
 {
 	struct kvt_value *v;
@@ -154,7 +155,7 @@ static bool range_has(struct kvt_iter *iter, const struct bound *from, const str
 	return iter_step(iter) && kvt_iter_cmp(iter, end->key, end->len) < 0;
 }
 
-/* Find where the upper part of @from's interval begins, whose lock is held: s->half. */
+/* Set s->half to the beginning of the upper part of @from's interval; @from's lock is held. */
 static bool saver_halve(struct saver *s, const struct saver *from)
 {
 	u32 i;
@@ -170,7 +171,7 @@ static bool saver_halve(struct saver *s, const struct saver *from)
 	return false;
 }
 
-/* Nothing is in the buffer of the next piece so far. */
+/* Begin a piece at the end of the buffer.  @low: where its range begins; NULL: not known yet. */
 static void piece_begin(struct saver *s, const struct bound *low)
 {
 	struct piece *piece = &s->piece;
@@ -184,7 +185,7 @@ static void piece_begin(struct saver *s, const struct bound *low)
 		piece->low = *low;
 }
 
-/* Take a part of another's interval.  Nobody looks at ours while it is not active. */
+/* Take the upper part of another worker's interval.  Ours is private until it is active. */
 static bool saver_take(struct saver *s, struct saver *from)
 {
 	bool took;
@@ -211,7 +212,7 @@ static bool saver_take(struct saver *s, struct saver *from)
 	return true;
 }
 
-/* A part of what another does, if somebody has one that is worth it. */
+/* Take a part of another worker's interval, if there is one that can be split. */
 static bool saver_split(struct saver *s)
 {
 	struct saving *saving = s->saving;
@@ -231,7 +232,7 @@ static void bound_set(struct bound *bound, const struct kvt_log_range *range)
 	memcpy(bound->key, range->key, range->key_len);
 }
 
-/* What a delta covers: hashes of which some bits are those of one that was marked. */
+/* Set the hashes that a delta covers: those that agree with a marked one in the low @bits bits. */
 static void cover_fill(struct saver *s, const unsigned long *marked, u32 bits)
 {
 	u32 bit, nr = 1U << bits;
@@ -243,7 +244,7 @@ static void cover_fill(struct saver *s, const unsigned long *marked, u32 bits)
 		__assign_bit(bit, s->cover, test_bit(bit % nr, s->cover));
 }
 
-/* A delta begins with what it covers: see struct kvtree_log_piece. */
+/* Write a delta's first record, which lists what it covers: see struct kvtree_log_piece. */
 static void cover_write(struct saver *s, u32 bits)
 {
 	u32 bit, nr = 1U << bits, weight = bitmap_weight(s->cover, nr);
@@ -264,7 +265,7 @@ static void cover_write(struct saver *s, u32 bits)
 	}
 }
 
-/* Begin a job.  Nobody looks at the interval before it is active. */
+/* Begin a job.  The interval is private until it is active. */
 static void saver_begin(struct saver *s, const struct kvt_job *job)
 {
 	const struct kvt_saved *saved = s->saving->saved;
@@ -288,7 +289,7 @@ static void saver_begin(struct saver *s, const struct kvt_job *job)
 	mutex_unlock(&s->lock);
 }
 
-/* Something else to do, if there is anything. */
+/* Begin the next job, or a part of another worker's.  Returns false if there is none. */
 static bool saver_next(struct saver *s)
 {
 	const struct kvt_saved *saved = s->saving->saved;
@@ -302,7 +303,7 @@ static bool saver_next(struct saver *s)
 	return true;
 }
 
-/* The range begins with as much of its first key as makes that greater than the last one before. */
+/* Let a range begin with the shortest prefix of its first key that is above the key before it. */
 static void piece_separate(struct saver *s)
 {
 	struct bound *low = &s->piece.low;
@@ -336,7 +337,7 @@ static bool saver_past_end(const struct saver *s)
 	return s->bounded && kvt_iter_cmp(s->iter, s->end.key, s->end.len) >= 0;
 }
 
-/* Whether a key is one of those that are written. */
+/* Whether the current key must be written. */
 static bool saver_wants(const struct saver *s)
 {
 	if (!s->delta)
@@ -345,7 +346,7 @@ static bool saver_wants(const struct saver *s)
 					s->iter->len), s->cover);
 }
 
-/* Whether the piece has all that it should have. */
+/* Whether the piece is as large as it may be. */
 static bool piece_is_full(const struct saver *s)
 {
 	u32 max = s->delta ? s->job->delta_max : s->saving->saved->range_bytes;
@@ -354,7 +355,7 @@ static bool piece_is_full(const struct saver *s)
 }
 
 enum fill {
-	FILL_MORE,	/* there is more to come */
+	FILL_MORE,	/* there may be more */
 	FILL_PIECE,	/* the piece is full */
 	FILL_ALL,	/* the interval ends */
 };
@@ -386,7 +387,7 @@ static enum fill saver_fill(struct saver *s)
 	return fill;
 }
 
-/* A delta has become too large: a base takes its place. */
+/* A delta has become too large: drop it and write a base instead. */
 static void saver_restart(struct saver *s)
 {
 	const struct piece *piece = &s->piece;
@@ -403,7 +404,7 @@ static void saver_restart(struct saver *s)
 	mutex_unlock(&s->lock);
 }
 
-/* Where the pieces are that the buffer has, once it is written. */
+/* The buffer is written: enter the positions and checksums of its pieces. */
 static void saver_placed(struct saver *s, const struct kvt_log_extent *extent, u32 outside_at)
 {
 	struct kvt_log *log = s->saving->saved->log;
@@ -435,7 +436,7 @@ static void saver_placed(struct saver *s, const struct kvt_log_extent *extent, u
 	}
 }
 
-/* Write what the buffer has. */
+/* Write the buffer. */
 static int saver_write(struct saver *s)
 {
 	u32 outside_at = ALIGN(s->buf.used, KVTREE_LOG_BLOCK);
@@ -453,7 +454,7 @@ static int saver_write(struct saver *s)
 	return 0;
 }
 
-/* Room for one more new range. */
+/* Make room for one more new range. */
 static int made_grow(struct saver *s)
 {
 	u32 room = s->room_made ? s->room_made * 2 : 128;
@@ -472,7 +473,7 @@ static int made_grow(struct saver *s)
 	return 0;
 }
 
-/* The new range that the piece is of. */
+/* Make the new range that has the current piece; a delta is added to the old range's pieces. */
 static struct kvt_log_range *piece_range(const struct saver *s)
 {
 	const struct kvt_log_range *old = s->saving->saved->old->range[s->job->first];
@@ -496,7 +497,7 @@ static struct kvt_log_range *piece_range(const struct saver *s)
 	return range;
 }
 
-/* The piece has all that it will have.  A part that another had begun needs none for nothing. */
+/* Complete the piece.  A part that was taken from another worker needs no range if it is empty. */
 static int saver_cut(struct saver *s)
 {
 	struct kvt_log_range *range;
@@ -516,7 +517,7 @@ static int saver_cut(struct saver *s)
 	return 0;
 }
 
-/* Whether the buffer has whole pieces only, and perhaps no room for another. */
+/* Whether the buffer has complete pieces only, and may not have room for another one. */
 static bool saver_is_full(const struct saver *s)
 {
 	return s->buf.used == s->piece.used &&
@@ -524,13 +525,13 @@ static bool saver_is_full(const struct saver *s)
 		s->buf.outside_len >= KVT_LOG_OUTSIDE_BYTES);
 }
 
-/* Whether the log may be full before the checkpoint is made, if that takes its time. */
+/* Whether the log may run out of room before the checkpoint is done, unless it hurries. */
 static bool saving_is_urgent(struct kvt_log *log)
 {
 	return kvt_room_short(&log->space) || test_bit(KVT_LOG_FULL, &log->state.flags);
 }
 
-/* Leave processors and devices to writers, if there are any, for a third of the time. */
+/* If there are writers, leave the CPUs and devices to them for a third of the time. */
 static void saver_rest(struct kvt_log *log, ktime_t since)
 {
 	s64 worked = ktime_us_delta(ktime_get(), since);
@@ -539,7 +540,10 @@ static void saver_rest(struct kvt_log *log, ktime_t since)
 		fsleep(clamp_t(s64, worked / 2, 1, REST_MAX));
 }
 
-/* Why the rest is not to be written; 0: it is.  The machine waits for an attach. */
+/*
+ * The reason to stop saving; 0: go on.  A machine that is about to sleep waits for a checkpoint
+ * that is made before a life begins, but not for others.
+ */
 static int saving_ends(const struct saving *saving)
 {
 	const struct kvt_log *log = saving->saved->log;
@@ -551,13 +555,13 @@ static int saving_ends(const struct saving *saving)
 		return -EIO;
 	if (fatal_signal_pending(saving->task))
 		return -EINTR;
-	/* The end of a log makes one of its own if it has to. */
+	/* A detach makes a checkpoint of its own if it has to. */
 	if (saving->unasked && test_bit(KVT_LOG_CLOSED, &log->state.flags))
 		return KVT_LOG_SLEEPS;
 	return READ_ONCE(kvt_log_asleep) && log->state.alive ? KVT_LOG_SLEEPS : 0;
 }
 
-/* Go on for a while. */
+/* Save a batch of values. */
 static int saver_step(struct saver *s)
 {
 	enum fill fill = saver_fill(s);
@@ -620,7 +624,7 @@ static void saver_exit(struct saver *s)
 	vfree(s->stage);
 }
 
-/* The index's last key, for who halves a range that has no end. */
+/* Find the index's last key, the upper bound for splitting an interval that has no end. */
 static void saving_last(struct saving *saving)
 {
 	struct kvt_iter *iter = saving->savers[0].iter;
@@ -639,7 +643,7 @@ static void saving_last(struct saving *saving)
 	iter->index->ops->iter_rest(iter);
 }
 
-/* The first saver is needed, others are made if there is memory. */
+/* Make the workers.  One is needed, the others are made if there is memory. */
 static int saving_init(struct saving *saving, u32 max, u64 epoch)
 {
 	struct kvt_log *log = saving->saved->log;
@@ -667,7 +671,7 @@ static void saving_run(struct saving *saving)
 	for (i = 1; i < saving->nr; i++)
 		queue_work(saving->saved->log->state.wq, &saving->savers[i].work);
 	saver_work(&saving->savers[0].work);
-	/* One that could not begin so far has nothing to do. */
+	/* Everything is written: a worker that has not begun yet is not needed. */
 	for (i = 1; i < saving->nr; i++)
 		cancel_work_sync(&saving->savers[i].work);
 }
@@ -679,7 +683,7 @@ static u32 savers_wanted(void)
 	return clamp(nr, 1U, KVT_SAVERS_MAX);
 }
 
-/* All new ranges become those of the new directory. */
+/* Collect the workers' new ranges in the new directory. */
 static int saving_collect(struct saving *saving)
 {
 	struct kvt_log_directory *dir = &saving->saved->dir;
@@ -701,7 +705,7 @@ static int saving_collect(struct saving *saving)
 	return 0;
 }
 
-/* Write the directory, with a saver's memory. */
+/* Write the directory, with the buffer of the first worker. */
 static int saving_directory(struct saving *saving)
 {
 	const struct kvt_log_directory *dir = &saving->saved->dir;
@@ -719,7 +723,7 @@ static int saving_directory(struct saving *saving)
 	return err;
 }
 
-/* What was written becomes what there is. */
+/* Make and write the new directory, when all workers are done. */
 static int saving_end(struct saving *saving)
 {
 	return saving->err ?: saving_collect(saving) ?: kvt_saved_compose(saving->saved) ?:
@@ -729,10 +733,10 @@ static int saving_end(struct saving *saving)
 /**
  * kvt_save() - write what has changed, and the new directory
  * @saved: what to write; filled
- * @cps: the log's checkpoints, of which this is one
+ * @cps: the log's checkpoints
  * @epoch: of the checkpoint
  *
- * What is changed meanwhile may be written as it was before, or after.
+ * A value that changes meanwhile is written as it was before the change, or after.
  *
  * Context: process context, sleeps.
  *

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a checkpoint has written: chunks, the directory of ranges, and each device's table of it. */
+/*
+ * The output of a checkpoint: chunks with pieces, the directory of ranges, and a table on each
+ * device that lists the directory's extents there.
+ */
 #include <linux/math64.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
@@ -7,15 +10,15 @@
 #include "checkpoint.h"
 
 /**
- * kvt_saved_room() - make sure that so many blocks follow on a device
- * @saved: what was saved so far
+ * kvt_saved_room() - make sure that a device has room for a number of blocks in a row
+ * @saved: the checkpoint's output
  * @i: the device's index
  * @blocks: how many
- * @room: what for: KVT_ROOM_SAVE or KVT_ROOM_TABLE
+ * @room: their use: KVT_ROOM_SAVE or KVT_ROOM_TABLE
  *
- * Context: process context, sleeps; nobody else has @saved, or its lock is held.
+ * Context: process context, sleeps; the caller has @saved to itself, or holds its lock.
  *
- * Return: 0 and the place is the part's image; KVT_LOG_NO_ROOM; or an error of the device.
+ * Return: 0, and the place is the part's image; KVT_LOG_NO_ROOM; or an error of the device.
  */
 int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks, enum kvt_room room)
 {
@@ -29,7 +32,7 @@ int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks, enum kvt_room roo
 	return kvt_room_take(part, room, 0, &part->image);
 }
 
-/* The device, of those in @devs, that has the least of its share so far. */
+/* Choose the device in @devs that has got the smallest part of its share so far. */
 static u32 saved_next(const struct kvt_saved *saved, unsigned long devs)
 {
 	const struct kvt_log *log = saved->log;
@@ -47,7 +50,7 @@ static u32 saved_next(const struct kvt_saved *saved, unsigned long devs)
 	return next;
 }
 
-/* Take room for a chunk on some device, @to->dev. */
+/* Choose a device for a chunk, and a place on it: @to->dev, @to->pos. */
 static int saved_place(struct kvt_saved *saved, u32 blocks, struct kvt_log_extent *to)
 {
 	unsigned long devs = BIT(saved->log->devs.nr) - 1;
@@ -71,8 +74,8 @@ static int saved_place(struct kvt_saved *saved, u32 blocks, struct kvt_log_exten
 }
 
 /**
- * kvt_saved_write() - write a chunk, to the device whose turn it is
- * @saved: what was saved so far
+ * kvt_saved_write() - write a chunk to the device that is furthest behind its share
+ * @saved: the checkpoint's output
  * @buf: the chunk's records
  * @stage: KVT_LOG_BUF_BYTES of memory
  * @extent: filled: the chunk, and where it is
@@ -107,7 +110,7 @@ static int range_cmp(const void *a, const void *b)
 	return kvt_log_key_cmp(x->key, x->key_len, y->key, y->key_len);
 }
 
-/* How many ranges stay as they are. */
+/* The number of ranges that stay as they are. */
 static u32 saved_kept(const struct kvt_saved *saved)
 {
 	u32 nr = saved->old->nr, i;
@@ -117,7 +120,7 @@ static u32 saved_kept(const struct kvt_saved *saved)
 	return nr;
 }
 
-/* Add ranges to the directory that stay as they are. */
+/* Add unchanged ranges to the directory. */
 static void saved_keep(struct kvt_saved *saved, u32 first, u32 end)
 {
 	struct kvt_log_directory *dir = &saved->dir;
@@ -128,8 +131,8 @@ static void saved_keep(struct kvt_saved *saved, u32 first, u32 end)
 }
 
 /**
- * kvt_saved_compose() - make the new directory of what was saved, and what has not changed
- * @saved: all jobs are done; its directory has the new ranges only
+ * kvt_saved_compose() - make the new directory of the new ranges and the unchanged ones
+ * @saved: all jobs are done; its directory has only the new ranges
  *
  * Context: process context, may sleep.
  *
@@ -161,7 +164,7 @@ int kvt_saved_compose(struct kvt_saved *saved)
 	return 0;
 }
 
-/* Room in the table for one more extent. */
+/* Make room in the table for one more extent. */
 static int table_grow(struct kvt_saved_dev *d)
 {
 	u32 room = d->room ? d->room * 2 : 128;
@@ -181,9 +184,9 @@ static int table_grow(struct kvt_saved_dev *d)
 }
 
 /**
- * kvt_saved_flush() - write what a buffer has of the directory
- * @saved: what was saved so far
- * @buf: the buffer; empty after that
+ * kvt_saved_flush() - write a buffer with a part of the directory
+ * @saved: the checkpoint's output
+ * @buf: the buffer; empty afterwards
  * @stage: KVT_LOG_BUF_BYTES of memory
  *
  * Context: process context, sleeps.
@@ -213,8 +216,8 @@ int kvt_saved_flush(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage)
 }
 
 /**
- * kvt_saved_describe() - add a range to what a buffer has of the directory
- * @saved: what was saved so far
+ * kvt_saved_describe() - add a range's record to a buffer with a part of the directory
+ * @saved: the checkpoint's output
  * @buf: the buffer, which has room for it
  * @range: the range
  *
@@ -243,7 +246,7 @@ void kvt_saved_describe(struct kvt_saved *saved, struct kvt_log_buf *buf,
 }
 
 /**
- * kvt_saved_exit() - free what a save has, and what it has made that does not count
+ * kvt_saved_exit() - free the output's memory, and the ranges of a checkpoint that has failed
  * @saved: of kvt_save()
  */
 void kvt_saved_exit(struct kvt_saved *saved)

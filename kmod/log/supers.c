@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Superblocks, as they are written. */
+/* Writing superblocks. */
 #include <linux/random.h>
 #include <linux/slab.h>
 
@@ -23,9 +23,9 @@ static int supers_write_once(struct kvt_log *log, u64 number)
 }
 
 /*
- * Whether a copy on a device is another one than was written or read there last.  If it is sound,
- * another machine that has attached the store has written it.  Whatever else is there, and what
- * cannot be read, is damage, and about to be mended.
+ * Whether a copy on a device differs from the one last written or read there.  If it is sound,
+ * another machine that has attached the store has written it.  Anything else, including a copy that
+ * cannot be read, is damage, which the next write repairs.
  */
 static bool copy_is_foreign(struct kvt_log_dev *dev, u64 number, __le64 write_id)
 {
@@ -46,7 +46,7 @@ static int supers_foreign(struct kvt_log *log)
 	return -EIO;
 }
 
-/* Both copies have what was written last. */
+/* Check that both copies on each device are those written last. */
 static int supers_judge(struct kvt_checkpoints *cps)
 {
 	struct kvt_log *log = &cps->commits.log;
@@ -62,7 +62,7 @@ static int supers_judge(struct kvt_checkpoints *cps)
 	return 0;
 }
 
-/* Both copies are as they were before all was read, which may have taken long. */
+/* Check that both copies have not changed during recovery, which may have taken long. */
 static int supers_judge_found(struct kvt_log *log)
 {
 	const struct kvtree_log_super *copy;
@@ -82,15 +82,15 @@ static int supers_judge_found(struct kvt_log *log)
 
 /**
  * kvt_supers_write() - write the superblocks of all devices
- * @cps: the log's checkpoints; each device's super is as it shall be
+ * @cps: the log's checkpoints; each device's super has the new contents
  *
- * Both copies say the same after that: what they said before may be overwritten
- * then, and a copy that is damaged later does no harm.
+ * Both copies on each device are the same afterwards.  So whatever only the old superblocks
+ * refer to may be overwritten then, and one damaged copy does no harm.
  *
- * Context: process context, sleeps; under checkpoint_lock, or by who has the log alone.
+ * Context: process context, sleeps; under checkpoint_lock, or the caller has the log to itself.
  *
- * Return: 0 or an error of a device; nothing is known of what they say then.  -EIO, too, and
- * nothing is written, if somebody else has written there since.
+ * Return: 0; or an error of a device, and the contents of the superblocks are unknown.  Also -EIO,
+ * and nothing is written, if another machine has written superblocks since.
  */
 int kvt_supers_write(struct kvt_checkpoints *cps)
 {
@@ -112,9 +112,10 @@ int kvt_supers_write(struct kvt_checkpoints *cps)
 }
 
 /*
- * Which of the next two numbers is written to a device first: never in place of the only copy
- * that says what was found.  But if that is the only one on all devices, it is not
- * known to be stable, and what was there before is.
+ * Which of the next two numbers is written to a device first: it must not replace the only copy
+ * with what recovery has found.  But if all devices have that only once, with the previous contents
+ * in the other copy, what was found may not be stable, but the previous contents are: they must
+ * stay, and the copy with what was found is written again.
  */
 static u64 super_first(const struct kvt_checkpoints *cps, u32 i)
 {
@@ -127,17 +128,18 @@ static u64 super_first(const struct kvt_checkpoints *cps, u32 i)
 }
 
 /**
- * kvt_supers_complete() - write what was found in the superblocks again, in both copies
+ * kvt_supers_complete() - write the superblocks that recovery found again, to both copies
  * @cps: the log's checkpoints; nothing was written so far
  *
- * A device has one copy if the other is damaged, or if the last change did not come to its end.
- * If its flush failed, what was read may be in the cache of a device, and lost.
+ * A device may have only one such copy: the other one is damaged, or a crash came between writing
+ * the two.  If a flush has failed, what recovery read may only be in a device's cache, and may yet
+ * be lost.
  *
- * Context: process context, sleeps; by who has the log alone.
+ * Context: process context, sleeps; the caller has the log to itself.
  *
- * Return: 0 or an error of a device: what was found is there, or what was there before, to
- * which nothing has happened so far.  -EIO, too, and nothing is written, if somebody else has
- * written there meanwhile.
+ * Return: 0; or an error of a device, and the devices have either the superblocks that were found
+ * or the previous ones, whose log and checkpoint are untouched so far.  Also -EIO, and nothing is
+ * written, if another machine has written superblocks meanwhile.
  */
 int kvt_supers_complete(struct kvt_checkpoints *cps)
 {
@@ -160,11 +162,11 @@ int kvt_supers_complete(struct kvt_checkpoints *cps)
 }
 
 /**
- * kvt_super_close_life() - close the last life of a superblock where it has its end
+ * kvt_super_close_life() - end the last life in a superblock; remove it if it has no epochs
  * @super: the superblock
- * @epoch: the last one
+ * @epoch: the last epoch
  *
- * Return: how many lives count.
+ * Return: the number of lives that remain.
  */
 u32 kvt_super_close_life(struct kvtree_log_super *super, u64 epoch)
 {
@@ -183,7 +185,7 @@ u32 kvt_super_close_life(struct kvtree_log_super *super, u64 epoch)
 }
 
 /**
- * kvt_supers_end() - say in the superblocks that a life ends with what is durable
+ * kvt_supers_end() - write superblocks that end the life with the durable epoch
  * @cps: the log's checkpoints
  *
  * Context: as kvt_supers_write(); no commit is made meanwhile.
