@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The devices of a log, and the disks that they are on. */
+/* The block devices of a log, and the disks that they are on. */
 #ifndef KVT_LOG_DEV_H
 #define KVT_LOG_DEV_H
 
@@ -20,10 +20,10 @@ struct kvt_log_dev {
 	struct file *file;
 	struct block_device *bdev;
 	u32 index;
-	struct kvtree_log_super *super;		/* as it will be written next */
+	struct kvtree_log_super *super;		/* the superblock to be written next */
 };
 
-/* That a log has a device, or several, on a disk: see disk.c. */
+/* A log uses a disk, by one or several devices on it: see disk.c. */
 struct kvt_disk_use {
 	struct list_head list;		/* of the disk */
 	struct kvt_disk *disk;
@@ -34,15 +34,15 @@ struct kvt_devs {
 	struct kvt_log_state *state;
 	u32 nr;
 	bool read_only;			/* nothing is written to them */
-	u64 generation;			/* of what is written */
+	u64 generation;			/* of the life that is being written */
 	struct kvt_log_dev dev[KVTREE_LOG_DEVS_MAX];
-	struct kvt_log_set set;		/* the same, as they are read */
-	u32 nr_disks;			/* that they are on */
+	struct kvt_log_set set;		/* the same devices, for the code that reads them */
+	u32 nr_disks;			/* disks that the devices are on */
 	struct kvt_disk *disks[KVTREE_LOG_DEVS_MAX];
 	struct kvt_disk_use uses[KVTREE_LOG_DEVS_MAX];
 };
 
-/* What is being written or read: see device.c. */
+/* Transfers to wait for together: see device.c. */
 struct kvt_io {
 	atomic_t left;
 	int err;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A block device that belongs to a log. */
+/* A block device of a log: opening, reading, writing, flushing. */
 #include <linux/bio.h>
 #include <linux/blkdev.h>
 #include <linux/completion.h>
@@ -23,7 +23,7 @@ static void dev_mark_dead(struct block_device *bdev, bool surprise)
 	mutex_unlock(&bdev->bd_holder_lock);
 }
 
-/* What others ask for before they look at the device: what was written is there. */
+/* Other users ask for this before they read the device.  We do not write through the page cache. */
 static void dev_sync(struct block_device *bdev)
 {
 	mutex_unlock(&bdev->bd_holder_lock);
@@ -35,11 +35,12 @@ static const struct blk_holder_ops dev_holder_ops = {
 };
 
 /*
- * Whether a device takes our blocks; and, if it is written to, whether none of them lies across
- * two of its physical sectors: a power cut may take both, and with them two other blocks of ours.
+ * Whether a device's logical blocks are not larger than ours; and, if it is written to, whether
+ * none of our blocks straddles two of its physical sectors: a power cut may destroy both sectors,
+ * and with them two more of our blocks.
  *
- * Physical sectors that are larger than a block are taken: most SSDs have larger pages inside, and
- * whatever they report, they have to leave logical blocks alone that they were not told to write.
+ * Physical sectors may be larger than a block: most SSDs have larger pages inside, and whatever
+ * they report, they must not change logical blocks that they were not told to write.
  */
 static bool dev_blocks_fit(const struct kvt_log_dev *dev)
 {
@@ -48,9 +49,9 @@ static bool dev_blocks_fit(const struct kvt_log_dev *dev)
 }
 
 /*
- * What others have written through the page cache, and is not on the device yet, would be written
- * over ours some time later; and what they read from there would be what was.  Whether it can be
- * written is their concern: it will not be tried again.
+ * Clean the page cache.  Pages that other users have written, and that are not on the device yet,
+ * would overwrite our blocks some time later; and readers of cached pages would get old contents.
+ * Errors of this write-back are not ours: it is not tried again.
  */
 static void dev_settle(struct kvt_log_dev *dev)
 {
@@ -60,17 +61,18 @@ static void dev_settle(struct kvt_log_dev *dev)
 }
 
 /**
- * kvt_dev_open() - open a device for nobody else
- * @dev: its log's devices are set, the rest is filled
+ * kvt_dev_open() - open a device exclusively
+ * @dev: dev->devs is set, the rest is filled
  * @path: of a block device
  *
- * Others can still read it, and where the kernel is told so (CONFIG_BLK_DEV_WRITE_MOUNTED is not
- * set, or bdev_allow_write_mounted=0 at boot) nobody can open it to write.
+ * Other processes can still read the device.  If the kernel protects devices in use
+ * (CONFIG_BLK_DEV_WRITE_MOUNTED is not set, or bdev_allow_write_mounted=0 at boot), they cannot
+ * open it for writing.
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -EBUSY: in use; -EOPNOTSUPP: its blocks are too large, or lie across ours, unless
- * the log is read-only; -EROFS; or what opening it came to.
+ * Return: 0; -EBUSY: in use; -EOPNOTSUPP: its blocks are too large, or, unless the log is
+ * read-only, not aligned to ours; -EROFS; or another error of opening it.
  */
 int kvt_dev_open(struct kvt_log_dev *dev, const char *path)
 {
@@ -86,14 +88,14 @@ int kvt_dev_open(struct kvt_log_dev *dev, const char *path)
 	dev->bdev = file_bdev(file);
 	if (!dev_blocks_fit(dev))
 		return -EOPNOTSUPP;
-	/* Or nothing is written at all. */
+	/* A log that is read-only must not write anything, cached pages included. */
 	if (!dev->devs->read_only)
 		dev_settle(dev);
 	return 0;
 }
 
 /**
- * kvt_dev_close() - let go of a device
+ * kvt_dev_close() - close a device
  * @dev: of kvt_dev_open(), or zeros
  *
  * Context: process context, sleeps.
@@ -102,7 +104,7 @@ void kvt_dev_close(struct kvt_log_dev *dev)
 {
 	if (!dev->file)
 		return;
-	/* A worker's fput() closes it some time later: who waits for a detach removes it then. */
+	/* A worker's fput() would close it later, but after a detach the device may be removed. */
 	get_file(dev->file);
 	bdev_fput(dev->file);
 	__fput_sync(dev->file);
@@ -110,10 +112,10 @@ void kvt_dev_close(struct kvt_log_dev *dev)
 }
 
 /**
- * kvt_dev_blocks() - how large a device is
+ * kvt_dev_blocks() - the size of a device
  * @dev: open
  *
- * Return: whole blocks.
+ * Return: complete blocks.
  */
 u64 kvt_dev_blocks(const struct kvt_log_dev *dev)
 {
@@ -125,7 +127,7 @@ static struct page *buf_page(const void *buf)
 	return is_vmalloc_addr(buf) ? vmalloc_to_page(buf) : virt_to_page(buf);
 }
 
-/* As much of a transfer as one bio takes. */
+/* Make a bio with as much of a transfer as it can take. */
 static struct bio *dev_bio(struct kvt_log_dev *dev, blk_opf_t op, u64 block, size_t *left,
 			   u8 **buf)
 {
@@ -146,7 +148,7 @@ static struct bio *dev_bio(struct kvt_log_dev *dev, blk_opf_t op, u64 block, siz
 }
 
 /**
- * kvt_io_init() - begin to write several things at once
+ * kvt_io_init() - prepare to wait for several transfers
  * @io: kvt_io_wait() must follow
  */
 void kvt_io_init(struct kvt_io *io)
@@ -166,7 +168,7 @@ static void io_end(struct bio *bio)
 {
 	struct kvt_io *io = bio->bi_private;
 
-	/* Whatever the device says, nothing above can do anything about it. */
+	/* All errors are the same to the callers. */
 	if (bio->bi_status)
 		WRITE_ONCE(io->err, -EIO);
 	bio_put(bio);
@@ -182,12 +184,12 @@ static void io_submit(struct kvt_io *io, struct bio *bio)
 }
 
 /**
- * kvt_io_wait() - wait until all that was begun is written
+ * kvt_io_wait() - wait for the transfers
  * @io: of kvt_io_init()
  *
  * Context: process context, sleeps.
  *
- * Return: 0, or -EIO: something was not.
+ * Return: 0, or -EIO: at least one of them failed.
  */
 int kvt_io_wait(struct kvt_io *io)
 {
@@ -223,7 +225,7 @@ static int dev_read(struct kvt_log_dev *dev, u64 block, u32 nr, void *buf)
 	return kvt_io_wait(&io);
 }
 
-/* Devices take addresses that are aligned to sectors. */
+/* Devices need memory that is aligned to sectors. */
 static bool buf_aligned(const void *buf)
 {
 	return IS_ALIGNED((unsigned long)buf, SECTOR_SIZE);
@@ -234,11 +236,11 @@ static bool buf_aligned(const void *buf)
  * @dev: the device
  * @block: the first one
  * @nr: how many, at least 1
- * @buf: where to; kmalloc() or vmalloc() memory
+ * @buf: filled; kmalloc() or vmalloc() memory
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -EIO, whatever the device says; -ENOMEM.
+ * Return: 0; -EIO for any error of the device; -ENOMEM.
  */
 int kvt_dev_read(struct kvt_log_dev *dev, u64 block, u32 nr, void *buf)
 {
@@ -270,11 +272,12 @@ int kvt_dev_read(struct kvt_log_dev *dev, u64 block, u32 nr, void *buf)
  * @dev: the device
  * @block: the first one
  * @nr: how many, at least 1
- * @buf: where from; kmalloc() or vmalloc() memory, aligned to a sector; it stays as it
- *	is until kvt_io_wait()
- * @io: waits for it
+ * @buf: the data; kmalloc() or vmalloc() memory, aligned to a sector; it must not change before
+ *	kvt_io_wait() returns
+ * @io: the transfers to wait for
  *
- * Context: process context, sleeps; needs no memory but what is set aside.
+ * Context: process context, sleeps; memory reclaim may depend on this, so it allocates only bios,
+ * from their reserve.
  */
 void kvt_dev_write_begin(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf,
 			 struct kvt_io *io)
@@ -299,7 +302,7 @@ void kvt_dev_write_begin(struct kvt_log_dev *dev, u64 block, u32 nr, const void 
  *
  * Context: as kvt_dev_write_begin().
  *
- * Return: 0 or -EIO, whatever the device says.
+ * Return: 0, or -EIO for any error of the device.
  */
 int kvt_dev_write(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf)
 {
@@ -331,19 +334,19 @@ static int devs_flush(struct kvt_devs *devs)
 }
 
 /**
- * kvt_devs_flush() - have all that was written on stable storage, on all devices
+ * kvt_devs_flush() - make all completed writes stable, on all devices
  * @devs: the devices
  *
- * A flush that fails may lose what anybody has written, and the next one succeeds all the same.
- * So no flush returns 0 after that: the log, and all others on that disk, fail before anybody
- * else's flush can begin.
+ * A failed flush may lose what any log on the disk has written, although the next flush succeeds.
+ * So no flush returns 0 after that: this log, and all others on the disk, are failed before another
+ * flush can begin.
  *
- * Not beside another flush: dm-log-writes records what was written with the first flush
- * that is submitted after it, although the second one may be done before.
+ * Two flushes of a disk never run at the same time, also because dm-log-writes assigns earlier
+ * writes to the first flush submitted, although the second one may complete before it.
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -EIO, whatever a device says; or the error that the log has.
+ * Return: 0; -EIO for any error of a device; or the log's error.
  */
 int kvt_devs_flush(struct kvt_devs *devs)
 {
@@ -362,7 +365,7 @@ int kvt_devs_flush(struct kvt_devs *devs)
 }
 
 /**
- * kvt_dev_discard() - tell a device that what segments hold is of no use any more
+ * kvt_dev_discard() - discard segments, if the device supports it
  * @dev: the device
  * @segment: the first one
  * @nr: how many
@@ -386,7 +389,7 @@ static struct kvt_devs *set_devs(struct kvt_log_set *set)
 
 static int set_read(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *buf)
 {
-	/* Who attaches; workers get no signals. */
+	/* Of the process that attaches; workers get no signals. */
 	if (fatal_signal_pending(current))
 		return -EINTR;
 	return kvt_dev_read(&set_devs(set)->dev[slot], block, nr, buf);
@@ -398,9 +401,9 @@ static void set_say(struct kvt_log_set *set, const char *text)
 }
 
 /**
- * kvt_devs_init() - make ready to open a log's devices
+ * kvt_devs_init() - prepare to open a log's devices
  * @devs: the devices, with their state
- * @read_only: nothing is to be written to them
+ * @read_only: nothing may be written to them
  */
 void kvt_devs_init(struct kvt_devs *devs, bool read_only)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A disk: what the stores on its partitions have in common, which is its cache.
+ * Disks: stores on partitions of one disk share its write cache.
  *
- * A flush of one partition flushes the disk.  If it does not succeed, what any of the stores has
- * written may be lost, and the disk tells that once, to whoever it is that flushes.  So
- * stores flush one disk one after the other, and none goes on after a flush that failed.
+ * Flushing a partition flushes the whole disk.  If the flush fails, writes of any of these stores
+ * may be lost, but the disk reports that only once, to the store that flushed.  So the stores on a
+ * disk flush it one after the other, and all of them fail if one flush does.
  */
 #include <linux/blkdev.h>
 #include <linux/slab.h>
@@ -20,7 +20,7 @@ struct kvt_disk {
 };
 
 static LIST_HEAD(disks);
-/* Taken inside the disks' locks.  Never held across a flush, which may take forever. */
+/* Nests inside the disks' locks.  Not held during a flush, which may take forever. */
 static DEFINE_MUTEX(disks_lock);
 
 static struct kvt_disk *disk_find(const struct gendisk *gendisk)
@@ -46,7 +46,7 @@ static struct kvt_disk *disk_new(const struct gendisk *gendisk)
 	return disk;
 }
 
-/* The disks are in the order in which their locks are taken. */
+/* Insert a disk, in the order in which the locks are taken: by address. */
 static void devs_insert(struct kvt_devs *devs, struct kvt_disk *disk)
 {
 	struct kvt_disk_use *use = &devs->uses[devs->nr_disks];
@@ -78,7 +78,7 @@ static int devs_use(struct kvt_devs *devs, const struct gendisk *gendisk)
 }
 
 /**
- * kvt_disks_use() - share the disks that devices are on
+ * kvt_disks_use() - register as a user of the disks that devices are on
  * @devs: the devices, open; kvt_disks_leave() must follow, whatever is returned
  *
  * Context: process context, sleeps.
@@ -99,7 +99,7 @@ int kvt_disks_use(struct kvt_devs *devs)
 
 /**
  * kvt_disks_leave() - end of kvt_disks_use()
- * @devs: the devices, still open, which nobody flushes any more
+ * @devs: the devices, which are still open but not flushed any more
  *
  * Context: process context, sleeps.
  */
@@ -120,7 +120,7 @@ void kvt_disks_leave(struct kvt_devs *devs)
 }
 
 /**
- * kvt_disks_lock() - let nobody else flush the disks of devices
+ * kvt_disks_lock() - keep other logs from flushing the disks of devices
  * @devs: the devices
  *
  * Context: process context, sleeps.
@@ -146,8 +146,8 @@ void kvt_disks_unlock(struct kvt_devs *devs)
 }
 
 /**
- * kvt_disk_fail() - a disk could not be flushed
- * @dev: of the log that tried, which holds its disks' locks
+ * kvt_disk_fail() - fail all logs on a disk that could not be flushed
+ * @dev: on the disk; its log has tried to flush, and holds its disks' locks
  *
  * Context: process context.
  */
