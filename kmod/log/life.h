@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A life of a log: from the attaching of its devices to their release. */
+/* A life of a log: from the attach of its devices to their detach. */
 #ifndef KVT_LOG_LIFE_H
 #define KVT_LOG_LIFE_H
 
@@ -37,9 +37,9 @@ struct kvt_replay {
 	struct kvt_log *log;
 	struct kvt_log_reader reader;
 	struct kvt_column *edits;	/* KVTREE_COLS_MAX of them */
-	size_t tombstones;		/* bytes of removals, to bury */
-	bool marks;			/* what it reads is not in the checkpoint */
-	struct kvt_cell cell;		/* where a value is that has no block */
+	size_t tombstones;		/* bytes of removals since the last kvt_replay_bury() */
+	bool marks;			/* mark the keys: their records are not in the checkpoint */
+	struct kvt_cell cell;		/* holds a value without a block */
 	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
 };
 

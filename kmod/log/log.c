@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A log from the attaching of its devices to their release. */
+/* A log from the attach of its devices to their detach. */
 #include <linux/err.h>
 #include <linux/sched/signal.h>
 
@@ -11,7 +11,7 @@
 /* Versions that a store may give out before its first commit. */
 #define LEASE_FIRST	BIT_ULL(32)
 
-/* Open the devices in the order in which they were given. */
+/* Open the devices, in the given order. */
 static int log_open_devs(struct kvt_log *log, const struct kvt_log_args *args)
 {
 	int err = 0;
@@ -29,7 +29,7 @@ static int log_open_devs(struct kvt_log *log, const struct kvt_log_args *args)
 	return err;
 }
 
-/* Bring the devices into the order of their index. */
+/* Sort the devices by index. */
 static void log_sort_devs(struct kvt_log *log)
 {
 	struct { struct file *file; struct block_device *bdev; } given[KVTREE_LOG_DEVS_MAX];
@@ -70,7 +70,7 @@ static int life_init_dev(struct kvt_life *life, u32 i)
 	return kvt_segs_init(&part->segs, le32_to_cpu(super->nr_segments));
 }
 
-/* What a crash, or damage after it, may have taken. */
+/* Report what a crash, or damage after it, may have lost. */
 static void life_tell(const struct kvt_life *life)
 {
 	const struct kvt_log *log = &life->checkpoints.commits.log;
@@ -95,7 +95,7 @@ static int life_load(struct kvt_life *life)
 		return err;
 	log->devs.nr = log->devs.set.nr_devs;
 	log_sort_devs(log);
-	/* What is only read need not be flushed. */
+	/* A log that is read-only is never flushed. */
 	err = log->devs.read_only ? 0 : kvt_disks_use(&log->devs);
 	for (i = 0; !err && i < log->devs.nr; i++)
 		err = life_init_dev(life, i);
@@ -112,7 +112,7 @@ static int life_load(struct kvt_life *life)
 }
 
 /**
- * kvt_log_free() - let go of the devices
+ * kvt_log_free() - close the devices and free a log
  * @log: the log, after kvt_log_finish()
  *
  * Context: process context, sleeps.
@@ -142,8 +142,8 @@ void kvt_log_free(struct kvt_log *log)
  * kvt_log_queues_init() - make a log's workqueues
  * @log: the log; kvt_log_queues_exit() must follow, whatever is returned
  *
- * Workers that wait for a device may be as many as a queue runs at once: each log has queues of its
- * own, so that it waits for no other's devices.
+ * Workers that wait for devices may use up all that a queue runs at once.  So each log has its own
+ * queues, and does not wait for other logs' devices.
  *
  * Context: process context, sleeps.
  *
@@ -154,7 +154,7 @@ int kvt_log_queues_init(struct kvt_log *log)
 	log->state.wq = alloc_workqueue("kvtree_log/%.20s",
 					WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE, 0,
 					log->state.env.name);
-	/* Not on the CPU that fills the buffers, if another one has nothing to do. */
+	/* Unbound: an idle CPU should write the buffers, rather than the one that fills them. */
 	log->flush_wq = alloc_workqueue("kvtree_flush/%.18s", WQ_UNBOUND | WQ_MEM_RECLAIM, 0,
 					log->state.env.name);
 	return log->state.wq && log->flush_wq ? 0 : -ENOMEM;
@@ -163,7 +163,7 @@ KVT_EXPORT_FOR_TESTS(kvt_log_queues_init);
 
 /**
  * kvt_log_queues_exit() - remove a log's workqueues
- * @log: of kvt_log_queues_init(); nothing is queued any more
+ * @log: of kvt_log_queues_init(); nothing will be queued any more
  *
  * Context: process context, sleeps.
  */
@@ -205,16 +205,16 @@ static struct kvt_life *life_alloc(const struct kvt_log_env *env)
 }
 
 /**
- * kvt_log_open() - recover what stands on devices
- * @env: of the store; its index is empty, and what is recovered goes there
+ * kvt_log_open() - recover a store from its devices
+ * @env: of the store; its index is empty, and recovery fills it
  * @args: which devices, and how
  *
- * Nothing is written so far.
+ * This does not write to the devices.
  *
  * Context: process context, sleeps.
  *
- * Return: the log, for kvt_log_start() or kvt_log_finish(); or an error pointer: as of
- * kvt_dev_open(), kvt_log_set_load(), kvt_log_find() and kvt_life_restore().
+ * Return: the log, for kvt_log_start() or kvt_log_finish(); or an error pointer: -ENOMEM, or an
+ * error of kvt_dev_open(), kvt_log_set_load(), kvt_log_find() or kvt_life_restore().
  */
 struct kvt_log *kvt_log_open(const struct kvt_log_env *env, const struct kvt_log_args *args)
 {
@@ -235,10 +235,10 @@ struct kvt_log *kvt_log_open(const struct kvt_log_env *env, const struct kvt_log
 }
 
 /**
- * kvt_log_floor() - which versions may have been given out
+ * kvt_log_floor() - the lowest version that cannot have been given out
  * @log: of kvt_log_open()
  *
- * Return: none at or above this one was.
+ * Return: a version; it and higher ones have never been given out.
  */
 u64 kvt_log_floor(const struct kvt_log *log)
 {
@@ -251,7 +251,7 @@ static void super_begin_life(struct kvt_life *now, struct kvt_log_dev *dev)
 	const struct kvt_log *log = &commits->log;
 	u64 first = commits->carry.epoch ?: now->found.epoch + 1;
 	struct kvtree_log_super *super = dev->super;
-	/* What is carried may be all that the only life has. */
+	/* If the carried epoch is all that the only life has, the new life replaces that one. */
 	__le32 flags = commits->carry.epoch ? super->lives[0].flags :
 					  cpu_to_le32(KVTREE_LOG_LIFE_MET_NONE);
 	u32 nr = kvt_super_close_life(super, first - 1);
@@ -270,7 +270,7 @@ static void super_begin_life(struct kvt_life *now, struct kvt_log_dev *dev)
 	strscpy_pad((char *)super->label, log->state.env.name, sizeof(super->label));
 }
 
-/* Whether the superblock takes no other life: the last one has something in it. */
+/* Whether the superblock has no room for another life.  A last life without epochs is replaced. */
 static bool lives_full(const struct kvt_life *life)
 {
 	const struct kvtree_log_super *super = life->checkpoints.commits.log.devs.dev[0].super;
@@ -280,7 +280,7 @@ static bool lives_full(const struct kvt_life *life)
 	       life->found.epoch >= le64_to_cpu(super->lives[nr - 1].first_epoch);
 }
 
-/* Whether a life may begin, as far as each device is concerned. */
+/* Whether a life may begin: there is room on all devices, and in the superblock. */
 static bool life_may_begin(const struct kvt_life *life,
 			   bool (*has_room)(const struct kvt_part *part, u32 carried))
 {
@@ -296,9 +296,9 @@ static bool life_may_begin(const struct kvt_life *life,
 }
 
 /*
- * If there is no room for a life, make a checkpoint before it begins: that needs no
- * commit records, and goes to where there is room.  All that it replaces is free then.  If a
- * fatal signal ends it, nothing has changed: the next attach begins it again.
+ * If there is no room for a life, make a checkpoint before it begins.  This needs no commit
+ * records, can use any device that has room, and frees everything that it replaces.  If a fatal
+ * signal ends it, nothing has changed, and the next attach tries it again.
  */
 static int life_make_room(struct kvt_life *life)
 {
@@ -311,7 +311,7 @@ static int life_make_room(struct kvt_life *life)
 		kvt_carry_exit(&life->checkpoints.commits);
 	else if (err != KVT_LOG_NO_ROOM)
 		return err;
-	/* What there is may do. */
+	/* Without a checkpoint, the room that is left may suffice. */
 	return life_may_begin(life, kvt_room_ends) ? 0 : KVT_LOG_NO_ROOM;
 }
 
@@ -340,7 +340,7 @@ static int life_begin(struct kvt_life *life)
 	return err;
 }
 
-/* No life begins: changes are refused, and all that is there counts as durable. */
+/* No life begins: changes are refused, and the recovered epoch is durable already. */
 static void log_start_read_only(struct kvt_log *log)
 {
 	set_bit(KVT_LOG_STOPPED, &log->state.flags);
@@ -348,13 +348,13 @@ static void log_start_read_only(struct kvt_log *log)
 }
 
 /**
- * kvt_log_start() - let changes be logged, unless the log is read-only
+ * kvt_log_start() - begin a life, so that changes can be logged, unless the log is read-only
  * @log: of kvt_log_open()
  *
  * Context: process context, sleeps.
  *
- * Return: 0, also if there is no room for anything: the store can be read then; -ENOMEM;
- * or an error of a device.  kvt_log_finish() must follow in any case, some time.
+ * Return: 0, also if there is no room for a life: the store is read-only then; -ENOMEM; or an error
+ * of a device.  kvt_log_finish() must follow in any case.
  */
 int kvt_log_start(struct kvt_log *log)
 {
@@ -391,7 +391,7 @@ int kvt_log_start(struct kvt_log *log)
 	return err;
 }
 
-/* Commit all there is. */
+/* Commit until no record is left. */
 static int finish_commit(struct kvt_log *log)
 {
 	struct kvt_commits *commits = kvt_commits_of(log);
@@ -409,12 +409,12 @@ static int log_finish(struct kvt_log *log)
 	struct kvt_checkpoints *cps = kvt_checkpoints_of(log);
 	int err = finish_commit(log);
 
-	/* With a checkpoint there is room; what it has not committed is then. */
+	/* Make room by a checkpoint, and commit what it has not. */
 	if (err == KVT_LOG_NO_ROOM)
 		err = kvt_checkpoint(cps) ?: finish_commit(log);
 	if (err == KVT_LOG_NO_ROOM)
 		return kvt_log_outcome_errno(kvt_checkpoint_forgo(cps));
-	/* If there is none, the next attach takes longer. */
+	/* Optional checkpoints: without them, the next attach takes longer. */
 	if (!err && kvt_room_long(&log->space))
 		kvt_checkpoint(cps);
 	else if (!err && kvt_room_slow(&log->space))
@@ -426,14 +426,14 @@ static int log_finish(struct kvt_log *log)
 
 /**
  * kvt_log_finish() - make everything durable
- * @log: the log, to which nobody writes any more
+ * @log: the log, which has no writers any more
  *
- * Until it is, or never will be, this is called again.  kvt_log_free() follows.
+ * The caller repeats this while it returns -EAGAIN, and calls kvt_log_free() then.
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -EAGAIN: not now, as there is no memory or the machine is about to sleep; or the
- * error because of which something is not durable.
+ * Return: 0; -EAGAIN: there is no memory now, or the machine is about to sleep; or the error that
+ * has kept changes from becoming durable.
  */
 int kvt_log_finish(struct kvt_log *log)
 {
@@ -441,7 +441,7 @@ int kvt_log_finish(struct kvt_log *log)
 
 	if (!test_and_set_bit(KVT_LOG_CLOSED, &log->state.flags)) {
 		kvt_sleep_remove(kvt_life_of(log));
-		/* What is still written by streams must not queue them again. */
+		/* The streams' workers, which may still write, must not queue them again. */
 		disable_delayed_work_sync(&log->state.checkpoint);
 		disable_delayed_work_sync(&kvt_commits_of(log)->idle);
 		disable_delayed_work_sync(&log->state.commit);
@@ -458,7 +458,7 @@ int kvt_log_finish(struct kvt_log *log)
 }
 
 /**
- * kvt_log_checkpoint() - make a checkpoint, and free what is of no use any more
+ * kvt_log_checkpoint() - make a checkpoint, and free the segments that it makes useless
  * @log: the log
  *
  * Context: process context, sleeps.
@@ -474,9 +474,9 @@ int kvt_log_checkpoint(struct kvt_log *log)
 }
 
 /**
- * kvt_log_stat() - a number of a log
+ * kvt_log_stat() - read a statistic of a log
  * @log: the log
- * @id: which: those of logs that kvt_stats does not count
+ * @id: which: one of a log that is not counted in kvt_stats
  *
  * Context: any.
  *
@@ -511,9 +511,9 @@ u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
 }
 
 /**
- * kvt_log_uuid() - whose the devices of a log are
- * @log: the log
- * @uuid: filled: what "kvtree store format" has written on all of them
+ * kvt_log_uuid() - get the UUID of a store
+ * @log: the store's log
+ * @uuid: filled; "kvtree store format" has written it to all devices
  *
  * Context: any.
  */
@@ -523,7 +523,7 @@ void kvt_log_uuid(const struct kvt_log *log, __u8 uuid[16])
 }
 
 /**
- * kvt_logs_init() - make ready for logs
+ * kvt_logs_init() - prepare the module for logs
  *
  * Context: module init.
  *
@@ -548,7 +548,7 @@ int kvt_logs_init(void)
  */
 void kvt_logs_exit(void)
 {
-	/* Does no harm if it was not there. */
+	/* It does no harm if kvt_sleep_init() has failed. */
 	kvt_sleep_exit();
 	kvt_crc32c_exit();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A store's log: what makes it durable.
+ * A store's log, which makes its changes durable.
  *
  * Every change appends a record to the buffer of the CPU it runs on.  The protocol has
  * three parts.
@@ -24,8 +24,8 @@
  * It writes them, and to every device one trailer with their positions and checksums, waits
  * for all writes and flushes each device once.  Then the epoch is durable.  Commits run one
  * at a time; data of later epochs may be written meanwhile.  Each stream has its own buffers
- * and worker.  Recovery does not care which CPU filled which stream.  When no commit has come
- * for a while, one more has no records: its trailer shows that the epoch before was durable.
+ * and worker.  Recovery does not care which CPU filled which stream.  When there has been no
+ * commit for a while, an empty one follows: its trailer shows that the epoch before was durable.
  *
  * Lock order: checkpoint_lock, commit_lock, an index's node locks, a stream's lock (raw,
  * bottom halves off).
@@ -40,12 +40,12 @@
 #include "note.h"
 #include "store_env.h"
 
-/* What is to be attached. */
+/* The devices to attach. */
 struct kvt_log_args {
 	char *const *paths;	/* of devices, in any order */
 	u32 nr;			/* 1..KVTREE_LOG_DEVS_MAX */
 	bool read_only;		/* nothing is written to them */
-	u64 until;		/* of a log that is read-only: the epoch; 0: the last one */
+	u64 until;		/* restore this epoch, if read-only; 0: the last one */
 };
 
 int kvt_logs_init(void);

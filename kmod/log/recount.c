@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A recount of what is live, to see that what writers counted is what is there. */
+/* A recount of the live bytes, to check the count that writers maintain. */
 #include <linux/container_of.h>
 
 #include "base/index.h"
@@ -27,12 +27,11 @@ static int recount_see(struct kvt_walk *walk, const struct kvt_value *v)
 }
 
 /**
- * kvt_log_recount() - go through all values and count what is live
+ * kvt_log_recount() - count the live bytes of all values in the index
  * @log: the log
- * @pause: called between two values with @arg, under RCU; an errno ends the count.  May be
- *	NULL
+ * @pause: called for each value with @arg, under RCU; an errno ends the count.  May be NULL
  * @arg: its argument
- * @live: set to what should have been counted, if nothing changes meanwhile
+ * @live: set to the live bytes; exact if nothing changes meanwhile
  *
  * Context: process context, sleeps.
  *
@@ -51,10 +50,10 @@ int kvt_log_recount(struct kvt_log *log, int (*pause)(void *arg), void *arg,
 KVT_EXPORT_FOR_TESTS(kvt_log_recount);
 
 /**
- * kvt_recount_check() - see that what was counted is what is there
- * @log: the log, whose store nobody changes
+ * kvt_recount_check() - compare the count of live bytes with a recount
+ * @log: the log; its store does not change
  *
- * See KVT_AUDITS: each test does this.
+ * With KVT_AUDITS, each detach does this.
  *
  * Context: process context, sleeps.
  */

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Replay: the records that a recovery restores go into the index.
+ * Replay: put the records that a recovery restores into the index.
  *
- * Records of a key come in any order, as far as they are of the checkpoint and of one
- * epoch.  The one with the highest version stays, and a removal wins over a put of the
- * same version; so that a put that comes later and is older does not bring a key back, a
- * removal leaves a tombstone: an empty value whose version has the highest bit set.  The
- * tombstones are removed between two epochs, as no later one puts what was removed, or
- * what was there before: see kvt_log_recover().  So several threads may replay, each
- * what it reads; nobody else has the index so far.
+ * Within the checkpoint, and within each epoch, a key's records come in any order.  The record
+ * with the highest version stays; between a put and a removal of the same version, the removal
+ * does.  A removal leaves a tombstone, an empty value with the highest bit of its version set, so
+ * that an older put that comes later does not bring the key back.  Tombstones are removed between
+ * two epochs, since no later epoch has an older put of a removed key: see kvt_log_recover().  So
+ * several threads may replay at the same time, each the records that it reads.  The index has no
+ * other users during recovery.
  */
 #include <linux/container_of.h>
 #include <linux/sched/mm.h>
@@ -30,7 +30,7 @@ static struct kvt_mem replay_mem(const struct kvt_log *log)
 	return (struct kvt_mem) { .memcg = log->state.env.memcg, .gfp = KVT_GFP_PROCESS };
 }
 
-/* Where a value may be without a block. */
+/* The cell for a value without a block; NULL: the index or the version does not allow cells. */
 static struct kvt_cell *replay_cell(struct kvt_replay *replay, const struct kvt_log_entry *entry)
 {
 	if (!replay->log->state.env.index->ops->cells || entry->version >= KVT_CELL_VERSION_END)
@@ -117,7 +117,7 @@ static struct kvt_value *replay_value(struct kvt_replay *replay, const struct kv
 	return v;
 }
 
-/* Whether a record says nothing that is not known. */
+/* Whether the index already has a newer record of the key, or the same one. */
 static bool replay_old(const struct kvt_value *old, const struct kvt_value *new)
 {
 	return old && !kvt_log_newer(new->version & ~TOMBSTONE, new->version & TOMBSTONE,
@@ -168,7 +168,7 @@ static void change_finish(struct kvt_replay *replay, struct kvt_change *change)
 	set_active_memcg(memcg);
 }
 
-/* There cannot be a cell where the key is: make a block of it. */
+/* The key's place takes no cell: turn the value into a block. */
 static int replay_leave_cell(struct kvt_replay *replay, const struct kvt_key *key,
 			     struct kvt_value **new)
 {
@@ -181,7 +181,7 @@ static int replay_leave_cell(struct kvt_replay *replay, const struct kvt_key *ke
 	return -EAGAIN;
 }
 
-/* Put @new where the key is if it says something new; NULL: take a tombstone away. */
+/* Put @new into the index if it is newer than what is there; NULL: remove a tombstone. */
 static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 			 struct kvt_value **new)
 {
@@ -243,7 +243,7 @@ static int replay_entry(struct kvt_log_reader *reader, const struct kvt_log_entr
 	err = kvt_reclaim_throttle(replay->log->state.env.reclaim, true);
 	if (!err)
 		err = replay_change(replay, &key, &v);
-	/* It is the index's if it says something new. */
+	/* v is NULL if the index has taken it. */
 	if (!err && !v && entry->type == KVTREE_LOG_REMOVE)
 		WRITE_ONCE(replay->tombstones,
 			   replay->tombstones + kvt_log_record_size(key.len, 0));
@@ -252,9 +252,9 @@ static int replay_entry(struct kvt_log_reader *reader, const struct kvt_log_entr
 }
 
 /**
- * kvt_replay_init() - make ready to replay
+ * kvt_replay_init() - prepare to replay
  * @replay: zeros; kvt_replay_exit() must follow, whatever is returned
- * @log: the log, whose index is empty and nobody else's
+ * @log: the log; its index is empty, and has no other users
  *
  * Context: process context, sleeps.
  *
@@ -272,7 +272,7 @@ int kvt_replay_init(struct kvt_replay *replay, struct kvt_log *log)
 KVT_EXPORT_FOR_TESTS(kvt_replay_init);
 
 /**
- * kvt_replay_exit() - free what a replay has
+ * kvt_replay_exit() - free a replay's memory
  * @replay: of kvt_replay_init(), or zeros
  */
 void kvt_replay_exit(struct kvt_replay *replay)
@@ -283,7 +283,7 @@ void kvt_replay_exit(struct kvt_replay *replay)
 KVT_EXPORT_FOR_TESTS(kvt_replay_exit);
 
 /**
- * kvt_replay_range() - read a range of the checkpoint, and bring its records into the index
+ * kvt_replay_range() - read a range of the checkpoint, and put its records into the index
  * @replay: this thread's
  * @dir: the checkpoint's directory
  * @i: which range
@@ -299,7 +299,7 @@ int kvt_replay_range(struct kvt_replay *replay, const struct kvt_log_directory *
 }
 
 /**
- * kvt_replay_extent() - read an extent, and bring its records into the index
+ * kvt_replay_extent() - read an extent, and put its records into the index
  * @replay: this thread's
  * @extent: the extent
  *
@@ -321,7 +321,7 @@ struct burial {
 
 static int bury_see(struct kvt_walk *walk, const struct kvt_value *v)
 {
-	/* It goes through the whole index, and nothing was written to a device yet. */
+	/* The walk may take long, and giving up is safe: nothing was written to a device yet. */
 	if (fatal_signal_pending(current))
 		return -EINTR;
 	return v->version & TOMBSTONE ? 1 : 0;
@@ -338,8 +338,8 @@ static int bury_act(struct kvt_walk *walk, const struct kvt_key *key)
 
 /**
  * kvt_replay_bury() - remove the tombstones
- * @replay: one of those that have replayed all of the checkpoint and some epochs, and nothing of
- *	later ones
+ * @replay: one of the replays; together they have replayed all of the checkpoint and all of some
+ *	epochs, and nothing of later ones
  *
  * Context: process context, sleeps.
  *

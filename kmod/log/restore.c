@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Restore: a recovery's second half.  One thread goes through checkpoint and
- * trailers and finds extents; workers read them and bring their records into the
- * index, in any order: see replay.c.
+ * Restore: the second half of a recovery.  One thread walks the checkpoint and the trailers to find
+ * extents; workers read them and put their records into the index, in any order: see replay.c.
  *
- * Removals leave tombstones.  When these have become a good part of what is there, the
- * thread waits at the end of an epoch until all that it has found is replayed, and removes
- * them.  So a recovery takes memory for what was live at the end of some epoch, and for an
- * epoch and the extents that are queued, however much was put and removed before; and as each
- * tombstone pays for a few keys that are gone through, it takes time in proportion to the log.
+ * Removals leave tombstones.  When these have become a considerable part of the index, the thread
+ * waits at the end of an epoch until the workers have replayed all that it has found, and removes
+ * the tombstones.  So the memory that a recovery needs is bounded by what was live at the end of
+ * some epoch, one epoch, and the queued extents, no matter how much was put and removed before.
+ * Its time stays proportional to the log: each removal of tombstones walks the index, but comes
+ * after a number of removals that is in proportion to it.
  */
 #include <linux/cpumask.h>
 #include <linux/sched/signal.h>
@@ -17,11 +17,11 @@
 #include "base/mem.h"
 #include "life.h"
 
-/* Workers read while others wait for the device: one more than there are CPUs. */
+/* Most workers.  One more than there are CPUs is started, as some of them wait for a device. */
 #define WORKERS_MAX	16
-/* Extents that were found and wait for a worker. */
+/* The most extents that wait for a worker. */
 #define QUEUE		64
-/* Bytes of removals that are always few; in tests there are few. */
+/* With fewer bytes of removals, tombstones stay until the end; in tests, this is little. */
 #define TOMBSTONES_MIN	((u64)(KVT_AUDITS ? SZ_4K : SZ_4M))
 
 struct restore_worker {
@@ -30,7 +30,7 @@ struct restore_worker {
 	struct kvt_replay replay;
 };
 
-/* What a worker reads: an extent of the log, or of a checkpoint without ranges; or a range. */
+/* What a worker reads: a range, or an extent of the log or of a checkpoint without ranges. */
 struct restore_item {
 	bool is_range;
 	u32 range;
@@ -44,12 +44,12 @@ struct restore {
 	u32 nr_workers;
 	struct restore_worker *workers;
 
-	spinlock_t lock;		/* of what follows */
+	spinlock_t lock;		/* protects the fields up to verdict */
 	struct restore_item queue[QUEUE];
 	u32 first;
 	u32 nr;
-	u32 nr_busy;			/* workers that have taken one */
-	bool closed;			/* there are no more */
+	u32 nr_busy;			/* workers that are reading an item */
+	bool closed;			/* no more items will come */
 	int verdict;			/* the first one that is not KVT_LOG_SOUND */
 	wait_queue_head_t extents;	/* for workers */
 	wait_queue_head_t room;
@@ -77,7 +77,7 @@ static bool restore_queue(struct restore *r, const struct restore_item *item)
 	return room;
 }
 
-/* Have a worker read it, when there is room for it. */
+/* Queue an item for a worker; wait while the queue is full. */
 static int restore_add(struct restore *r, const struct restore_item *item)
 {
 	bool queued = false;
@@ -99,7 +99,7 @@ static int restore_range(struct kvt_log_sink *sink, u32 i)
 	return restore_add(container_of(sink, struct restore, sink), &item);
 }
 
-/* Have ranges, before anything of the log is marked in them.  The workers still read the sink's. */
+/* Make the ranges before keys are marked in them.  Workers may still read the sink's directory. */
 static int restore_image(struct restore *r)
 {
 	struct kvt_log_directory dir = r->sink.dir;
@@ -125,7 +125,7 @@ static int restore_extent(struct kvt_log_sink *sink, const struct kvt_log_extent
 	       restore_add(r, &item);
 }
 
-/* Take what comes next.  False: there is none, and there will be none. */
+/* Take the next item.  Returns false if there is none; *@over: no more will come. */
 static bool restore_take(struct restore *r, struct restore_item *item, bool *over)
 {
 	bool got;
@@ -145,7 +145,7 @@ static bool restore_take(struct restore *r, struct restore_item *item, bool *ove
 	return got;
 }
 
-/* What is queued is not read any more, and the first verdict is the one that counts. */
+/* Note the first failure; items that are still queued are not read then. */
 static void restore_fail(struct restore *r, int verdict, const struct restore_item *item)
 {
 	bool first;
@@ -155,7 +155,7 @@ static void restore_fail(struct restore *r, int verdict, const struct restore_it
 	if (first)
 		WRITE_ONCE(r->verdict, verdict);
 	spin_unlock(&r->lock);
-	/* Of ranges it was said. */
+	/* kvt_log_range_read() has already reported errors of ranges. */
 	if (first && !item->is_range)
 		kvt_log_extent_wrong(&r->log->devs.set, &item->extent, verdict);
 	wake_up(&r->room);
@@ -198,7 +198,7 @@ static void restore_work(struct work_struct *work)
 	} while (!over);
 }
 
-/* Whether all that was found is replayed. */
+/* Whether the workers have replayed all items so far. */
 static bool restore_idle(struct restore *r)
 {
 	bool idle;
@@ -227,7 +227,7 @@ static bool restore_due(struct kvt_log_sink *sink)
 	return restore_tombstones(r) > max(TOMBSTONES_MIN, kvt_live_bytes(&r->log->space) / 4);
 }
 
-/* Remove the tombstones, when the workers have nothing to do. */
+/* Wait until the workers are idle, and remove the tombstones. */
 static int restore_bury(struct kvt_log_sink *sink)
 {
 	struct restore *r = container_of(sink, struct restore, sink);
@@ -242,7 +242,7 @@ static int restore_bury(struct kvt_log_sink *sink)
 	return kvt_replay_bury(&r->workers[0].replay);
 }
 
-/* One is needed; as many others as there is memory for. */
+/* Start the workers.  One is needed, the others are started if there is memory. */
 static int restore_begin(struct restore *r)
 {
 	u32 max = min(num_online_cpus() + 1, WORKERS_MAX), i;
@@ -288,8 +288,8 @@ static int restore_end(struct restore *r, int err)
 }
 
 /**
- * kvt_life_restore() - bring what the devices have into the index
- * @life: of the log, whose index is empty and nobody else's
+ * kvt_life_restore() - fill the index from the devices
+ * @life: of the log; its index is empty, and has no other users
  *
  * Context: process context, sleeps.
  *

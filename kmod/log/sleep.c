@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sleep of the machine: nothing is written while an image of its memory is made, nor after.
+ * Sleep of the machine: write nothing from when an image of its memory is made until it resumes.
  *
- * A kernel that hibernates goes on for a while when the image has been taken, to write
- * it.  What its log wrote then, the resumed kernel does not know of: a checkpoint would free
- * segments that the resumed kernel's superblock still needs.
+ * When a hibernating kernel has made the image, it goes on for a while to write it.  The resumed
+ * kernel would not know what the log wrote in that time: a checkpoint, for example, would free
+ * segments that the superblock in the resumed kernel's memory still needs.
  *
- * Commits and checkpoints are works of a queue that is frozen, after the processes, and
- * what makes a store durable that is detached is one of another such queue.  A commit that
- * runs is waited for: the streams' works go on, but write no more than it needs.  A
- * checkpoint that runs may take long: it is given up when the kernel says that it is about
- * to sleep, and made later.  Processes that wait for any of this are frozen where they wait.
+ * Commits and checkpoints are works on a freezable queue, which the kernel freezes after the
+ * processes; the work that makes a detached store durable is on another such queue.  The kernel
+ * waits for a running commit: the streams' works go on, but write only what the commit needs.  A
+ * running checkpoint may take long, so it is given up when the kernel announces the sleep, and
+ * made later.  Processes that wait for any of these are frozen while they wait.
  */
 #include <linux/suspend.h>
 
@@ -20,8 +20,8 @@ static LIST_HEAD(lives);
 static DEFINE_MUTEX(lives_lock);
 
 /**
- * kvt_sleep_add() - have a log sleep with the machine
- * @life: of the log, its streams made
+ * kvt_sleep_add() - make a log resume its work after the machine's sleep
+ * @life: of the log, which has its streams
  *
  * Context: process context, sleeps.
  */
@@ -33,7 +33,7 @@ void kvt_sleep_add(struct kvt_life *life)
 }
 
 /**
- * kvt_sleep_remove() - a log is closed
+ * kvt_sleep_remove() - end of kvt_sleep_add(), when a log is closed
  * @life: after kvt_sleep_add(), or not
  *
  * Context: process context, sleeps.
@@ -45,7 +45,7 @@ void kvt_sleep_remove(struct kvt_life *life)
 	mutex_unlock(&lives_lock);
 }
 
-/* What was left undone. */
+/* Start what was not done because of the sleep. */
 static void log_wake(struct kvt_commits *commits)
 {
 	struct kvt_log *log = &commits->log;
@@ -91,7 +91,7 @@ static struct notifier_block sleep_nb = {
 };
 
 /**
- * kvt_sleep_init() - be told when the machine sleeps
+ * kvt_sleep_init() - register to be notified when the machine sleeps
  *
  * Context: module init.
  *

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The state of a log: how it begins, and what ends all writing. */
+/* The state of a log: its initialization, and the failure that ends all writing. */
 #include <linux/printk.h>
 
 #include "compat.h"
@@ -10,7 +10,7 @@ bool kvt_log_asleep;
 DECLARE_WAIT_QUEUE_HEAD(kvt_log_awake);
 
 /**
- * kvt_log_state_init() - begin without anybody who waits
+ * kvt_log_state_init() - initialize a log's events
  * @state: of a log
  */
 void kvt_log_state_init(struct kvt_log_state *state)
@@ -22,12 +22,12 @@ void kvt_log_state_init(struct kvt_log_state *state)
 KVT_EXPORT_FOR_TESTS(kvt_log_state_init);
 
 /**
- * kvt_log_fail() - nothing can be written any more
+ * kvt_log_fail() - stop all writing to a log
  * @state: of the log
  * @err: why
  * @what: why, in words
  *
- * The store can be read from here on, and no more than that.
+ * The store is read-only from now on, and waiters are woken.  Only the first call has an effect.
  *
  * Context: process context, may sleep.
  */
@@ -44,7 +44,7 @@ void kvt_log_fail(struct kvt_log_state *state, int err, const char *what)
 /**
  * kvt_log_wait_awake() - wait until the machine is awake
  *
- * Context: process context, sleeps; the process may be frozen, and holds no locks.
+ * Context: process context, sleeps; the caller may be frozen meanwhile, and must hold no locks.
  *
  * Return: 0 or -EINTR: a fatal signal came.
  */

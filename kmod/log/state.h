@@ -4,17 +4,17 @@
  *
  * Each layer of the log has a header, which includes those of lower layers only.  From the bottom:
  *
- *	state.h		what the log is at, and what is waited for
- *	dev.h		devices, and the disks that they are on
- *	space.h		their segments, and how many are left for what
- *	stream.h	records, and the buffers that they are written from
- *	commit.h	epochs that become durable
- *	checkpoint.h	all that is live, written again; superblocks
- *	life.h		a log from attach to detach; what is recovered
+ *	state.h		epochs, the version lease, errors, and the events that callers wait for
+ *	dev.h		block devices, and the disks that they are on
+ *	space.h		the devices' segments, and how many are left for each use
+ *	stream.h	records, and the buffers from which they are written
+ *	commit.h	making epochs durable
+ *	checkpoint.h	writing what is live; superblocks
+ *	life.h		a log from attach to detach; recovery
  *
- * A layer that needs something of a higher one does not call it: it queues one of the works here,
- * or wakes those who wait for one of the events.  log.h is what the store sees of all of them, and
- * is above them: what lower layers define of it, and use, is in note.h and events.h.
+ * A layer never calls a higher one: it queues one of the works below, or raises one of the events.
+ * log.h, above all of them, is the interface for the store; the parts of it that lower layers
+ * implement are in note.h and events.h.
  */
 #ifndef KVT_LOG_STATE_H
 #define KVT_LOG_STATE_H
@@ -29,18 +29,18 @@
 #include "store_env.h"
 
 /*
- * Why something cannot be done now although nothing is wrong.  A function that returns an outcome
- * returns a negative errno instead if something is: a device fails, there is no memory, a fatal
- * signal came.  So nothing that a device says is taken for a step of the log.
+ * Why something cannot be done now, although nothing is wrong.  A function that returns an outcome
+ * returns a negative errno instead if something is wrong: a device fails, there is no memory, or a
+ * fatal signal came.  So an error of a device is never taken for an outcome.
  */
 enum kvt_log_outcome {
 	KVT_LOG_DONE,
 	KVT_LOG_NO_ROOM,	/* no segment is left for it */
-	KVT_LOG_BEHIND,		/* what is not durable has to be first */
+	KVT_LOG_BEHIND,		/* earlier records must become durable first */
 	KVT_LOG_SLEEPS,		/* the machine is about to sleep */
 };
 
-/* What an outcome, or an errno, is to those who use the log. */
+/* The errno of an outcome, for callers outside of the log. */
 static inline int kvt_log_outcome_errno(int outcome)
 {
 	switch (outcome) {
@@ -55,13 +55,13 @@ static inline int kvt_log_outcome_errno(int outcome)
 }
 
 enum {
-	KVT_LOG_DIRTY,		/* a commit is queued, or a record will be seen by the next */
-	KVT_LOG_FULL,		/* no segment for the streams: writers wait */
-	KVT_LOG_STOPPED,	/* it has not begun, or is read-only */
-	KVT_LOG_CLOSED,		/* nobody changes anything any more */
+	KVT_LOG_DIRTY,		/* a commit is queued, or a running one includes the records */
+	KVT_LOG_FULL,		/* there is no segment for the streams: writers wait */
+	KVT_LOG_STOPPED,	/* no life has begun, or it has ended */
+	KVT_LOG_CLOSED,		/* the log is being detached: there are no writers any more */
 };
 
-/* A parameter of the module that may be changed, and has bounds. */
+/* A module parameter that may be changed at any time, within bounds. */
 #define KVT_LOG_PARAM(name, var, least, most)					\
 static int name##_set(const char *text, const struct kernel_param *param)	\
 {										\
@@ -75,30 +75,30 @@ module_param_cb(name, &name##_ops, &(var), 0644)
 
 struct kvt_log_state {
 	struct kvt_log_env env;
-	bool alive;		/* its life has begun */
-	u64 drain;		/* the checkpoint waits for this epoch; 0: it does not */
+	bool alive;		/* the log's life has begun */
+	u64 drain;		/* a checkpoint waits for this epoch; 0: it does not */
 
-	struct workqueue_struct *wq;	/* of these, and of what restores and saves */
+	struct workqueue_struct *wq;	/* of commits, checkpoints, savers and restore's workers */
 	struct delayed_work commit;
 	struct delayed_work checkpoint;
 
 	struct kvt_event durable_event;
 	struct kvt_event space_event;
-	struct kvt_event checkpoint_event;	/* its callers are named, and never woken */
+	struct kvt_event checkpoint_event;	/* never raised: only lists callers in messages */
 
 	/* Read by every writer. */
-	u64 epoch ____cacheline_aligned_in_smp;	/* the open one */
-	u64 lease;			/* versions below may be given out */
-	u64 lease_asked;		/* the highest version that was too high for it */
+	u64 epoch ____cacheline_aligned_in_smp;	/* the open epoch */
+	u64 lease;			/* versions below it may be given out */
+	u64 lease_asked;		/* the highest version that was refused for it */
 	unsigned long flags;
-	int error;
+	int error;			/* why nothing more is written; 0: writing is possible */
 
-	u64 durable ____cacheline_aligned_in_smp;
-	u64 wanted;			/* somebody waits for this epoch */
-	u64 closed;			/* the last one that is not open; written by commits */
+	u64 durable ____cacheline_aligned_in_smp;	/* the last durable epoch */
+	u64 wanted;			/* the last epoch that a caller waits for */
+	u64 closed;			/* the last closed epoch; only commits change it */
 };
 
-/* The machine is about to sleep: see sleep.c, which wakes those who wait for the end of that. */
+/* The machine is about to sleep; kvt_log_awake is woken after the sleep: see sleep.c. */
 extern bool kvt_log_asleep;
 extern struct wait_queue_head kvt_log_awake;
 
@@ -106,11 +106,11 @@ void kvt_log_state_init(struct kvt_log_state *state);
 void kvt_log_fail(struct kvt_log_state *state, int err, const char *what);
 int kvt_log_wait_awake(void);
 
-/* Wait as a process that may be killed, or frozen.  It holds no locks. */
+/* Wait for a condition; the process may be killed or frozen meanwhile, so it must hold no locks. */
 #define kvt_log_wait_event(wq, condition)	\
 	wait_event_state(wq, condition, (TASK_KILLABLE | TASK_FREEZABLE))
 
-/* Whether the lease has all versions that a writer has asked for. */
+/* Whether the lease includes all versions that writers have asked for. */
 static inline bool kvt_log_lease_lasts(const struct kvt_log_state *state)
 {
 	return READ_ONCE(state->lease_asked) < READ_ONCE(state->lease);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a store lends its log. */
+/* The parts of a store that its log uses. */
 #ifndef KVT_LOG_STORE_ENV_H
 #define KVT_LOG_STORE_ENV_H
 
@@ -9,7 +9,7 @@ struct kvt_reclaim;
 struct kvt_stats;
 struct mem_cgroup;
 
-/* It outlives the log. */
+/* All of these outlive the log. */
 struct kvt_log_env {
 	const char *name;
 	struct kvt_index *index;
