@@ -44,7 +44,7 @@ void kvt_log_directory_free(struct kvt_log_directory *dir)
 KVT_EXPORT_FOR_TESTS(kvt_log_directory_free);
 
 /**
- * kvt_log_directory_find() - find the range that a key is in
+ * kvt_log_directory_find() - find the range of a key
  * @dir: loaded, and not empty
  * @key: the key
  * @len: its bytes
@@ -150,7 +150,7 @@ static int range_cmp(const void *a, const void *b)
 	return kvt_log_key_cmp(x->key, x->key_len, y->key, y->key_len);
 }
 
-/* Whether each key is in one range. */
+/* Whether each key is in exactly one range. */
 static bool directory_sane(const struct kvt_log_directory *dir)
 {
 	u32 i;
@@ -186,9 +186,9 @@ static int directory_read(struct kvt_log_set *set, struct kvt_log_directory *dir
  * @set: loaded, of a store that has ranges
  * @dir: empty; kvt_log_directory_free() must follow, whatever is returned
  *
- * All that it says of ranges and pieces is possible.  The headers of segments are not read.
+ * The ranges and pieces are checked: they are possible.  The headers of segments are not read.
  *
- * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED or KVT_LOG_NEWER, which was said; -EIO; -ENOMEM.
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED or KVT_LOG_NEWER, which was reported; -EIO; -ENOMEM.
  */
 int kvt_log_directory_load(struct kvt_log_set *set, struct kvt_log_directory *dir)
 {

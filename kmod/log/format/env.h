@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the code that reads devices needs of where it runs.  It is compiled into
- * the module, and unchanged into programs: the tool, and tests that replay a
- * crash at thousands of points.
+ * The environment of the code that reads devices.  That code is compiled into the module, and
+ * unchanged into programs: the tool, and tests that replay a crash at thousands of points.
  */
 #ifndef KVT_LOG_FORMAT_ENV_H
 #define KVT_LOG_FORMAT_ENV_H
@@ -42,7 +41,7 @@ static inline void kvt_env_rest(void)
 	cond_resched();
 }
 
-/* Whether who waits for this is about to end. */
+/* Whether the calling process has been killed. */
 static inline bool kvt_env_killed(void)
 {
 	return fatal_signal_pending(current);

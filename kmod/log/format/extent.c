@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Extents: chunks one after the other under one checksum. */
+/* Extents: consecutive chunks with one checksum. */
 #include "format.h"
 
 /**
- * kvt_log_reader_init() - get memory to read extents with
- * @reader: zeros, but for entry(); kvt_log_reader_exit() must follow
+ * kvt_log_reader_init() - allocate memory for reading extents
+ * @reader: zeros, except entry(); kvt_log_reader_exit() must follow
  * @set: the devices
  *
  * Return: 0 or -ENOMEM.
@@ -39,7 +39,7 @@ static int reader_read(struct kvt_log_reader *reader, const struct kvt_log_exten
 				 blocks, to);
 }
 
-/* The blocks of a chunk, by its header; 0: it cannot be one. */
+/* The number of blocks of a chunk, from its header; 0: this is not a chunk of the extent. */
 static u32 chunk_blocks(const u8 *buf, const struct kvt_log_extent *extent, u32 left)
 {
 	const struct kvtree_log_chunk *head = (const void *)buf;
@@ -52,7 +52,7 @@ static u32 chunk_blocks(const u8 *buf, const struct kvt_log_extent *extent, u32 
 	return blocks;
 }
 
-/* Read the chunk at @at, which has *@blocks. */
+/* Read the chunk at @at, and set *@blocks to its length. */
 static int extent_chunk(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
 			u32 at, u32 *blocks)
 {
@@ -72,7 +72,7 @@ static int extent_chunk(struct kvt_log_reader *reader, const struct kvt_log_exte
 }
 
 /**
- * kvt_log_extent_newer() - say that an extent has a record that this program does not know
+ * kvt_log_extent_newer() - report that an extent has a record of a newer format
  * @set: the devices
  * @extent: the extent
  */
@@ -84,8 +84,8 @@ void kvt_log_extent_newer(struct kvt_log_set *set, const struct kvt_log_extent *
 }
 
 /*
- * What an extent is whose chunks are sound, or have a record of a type that must be known.  If
- * they are damaged, which only the checksum of the whole tells, that may be why.
+ * Judge an extent that has only sound chunks, except for records of unknown types (@newer).  If the
+ * extent's checksum is wrong, damage may have caused these.
  */
 static int extent_judge(struct kvt_log_set *set, const struct kvt_log_extent *extent, u32 crc,
 			bool newer)
@@ -100,13 +100,13 @@ static int extent_judge(struct kvt_log_set *set, const struct kvt_log_extent *ex
 
 /**
  * kvt_log_extent_read() - read the records of an extent
- * @reader: is given the records
+ * @reader: its entry() is called for each record
  * @extent: the extent
  *
- * Nothing is said of damage: whether a damaged extent is wrong depends on its epoch.
+ * Damage is not reported: whether it is an error depends on the extent's epoch.
  *
- * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, and what @reader was given may be wrong;
- * KVT_LOG_NEWER, which was said; -EIO; or what @reader's entry() returned.
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, and the records passed to @reader may be wrong;
+ * KVT_LOG_NEWER, which was reported; -EIO; or what @reader's entry() returned.
  */
 int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_extent *extent)
 {
@@ -136,8 +136,8 @@ int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_exte
 }
 
 /**
- * kvt_log_extent_check() - read the records of an extent, and say what is wrong with it
- * @reader: is given the records
+ * kvt_log_extent_check() - read the records of an extent, and report damage
+ * @reader: its entry() is called for each record
  * @extent: the extent
  *
  * Return: as kvt_log_extent_read().
@@ -152,10 +152,10 @@ int kvt_log_extent_check(struct kvt_log_reader *reader, const struct kvt_log_ext
 KVT_EXPORT_FOR_TESTS(kvt_log_extent_check);
 
 /**
- * kvt_log_extent_wrong() - say that an extent is damaged, or cannot be read
+ * kvt_log_extent_wrong() - report that an extent is damaged or cannot be read
  * @set: the devices
  * @extent: the extent
- * @verdict: of kvt_log_extent_read(); nothing is said of any other
+ * @verdict: of kvt_log_extent_read(); only KVT_LOG_DAMAGED and -EIO are reported
  */
 void kvt_log_extent_wrong(struct kvt_log_set *set, const struct kvt_log_extent *extent,
 			  int verdict)
@@ -170,15 +170,16 @@ void kvt_log_extent_wrong(struct kvt_log_set *set, const struct kvt_log_extent *
 }
 
 /**
- * kvt_log_bytes_take() - take the bytes of an extent or a piece from those that its device has
+ * kvt_log_bytes_take() - count the bytes of an extent or a piece against its device's size
  * @set: the devices
- * @in: where it is, and its epoch
+ * @in: its place and epoch
  * @bytes: how many
- * @left: bytes that nothing else has named
+ * @left: the device's bytes that are not counted yet; reduced
  *
- * No two have a byte in common: who says so has made the device, so that it would be read for ever.
+ * Extents and pieces do not overlap.  A forged device may list the same bytes again and again, so
+ * that reading it would not end; this check stops it.
  *
- * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, which was said.
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, which was reported.
  */
 int kvt_log_bytes_take(struct kvt_log_set *set, const struct kvt_log_extent *in, u64 bytes,
 		       u64 *left)
@@ -193,10 +194,10 @@ int kvt_log_bytes_take(struct kvt_log_set *set, const struct kvt_log_extent *in,
 }
 
 /**
- * kvt_log_extent_take() - take an extent from what its device has: see kvt_log_bytes_take()
+ * kvt_log_extent_take() - count an extent's bytes against its device's size
  * @set: the devices
  * @extent: the extent
- * @left: bytes that nothing else has named
+ * @left: as for kvt_log_bytes_take()
  *
  * Return: as kvt_log_bytes_take().
  */

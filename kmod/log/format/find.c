@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Up to which epoch a recovery restores.
+ * Finding the last epoch that a recovery restores.
  *
- * The trailer of an epoch is written when the one before is durable.  So of the
- * highest epoch that any device knows, M, everything may be missing, and nothing
- * of the epochs before it: what is missing there was lost later.  Any part of a trailer
- * shows that its epoch was begun.
+ * An epoch's trailers are written only when the epoch before it is durable.  Let M be the highest
+ * epoch of which any device has a trailer, or a part of one.  After a crash, anything of M may be
+ * missing, because it may not have been durable.  But all epochs before M were: if a part of one of
+ * them is missing, it was lost later, which is damage.
  */
 #include "format.h"
 
 /*
- * Whether a device has all that the trailer names, and the headers of the segments that
- * may have been begun for it: KVT_LOG_DAMAGED if not.
+ * Check that a device has all extents of the trailer, and the headers of their segments.  Returns
+ * KVT_LOG_DAMAGED if not.
  */
 static int trailer_judge(struct kvt_log_walk *walk, struct kvt_log_reader *reader)
 {
@@ -34,9 +34,9 @@ static int trailer_judge(struct kvt_log_walk *walk, struct kvt_log_reader *reade
 	return verdict;
 }
 
-/* One device's last trailer, or part of one, of the life that is open. */
+/* A device's last trailer, or part of one, in the open life. */
 struct tail {
-	u64 epoch;	/* of it; one less than the life's first if there is none */
+	u64 epoch;	/* of the trailer; if there is none, one less than the life's first */
 	bool complete;
 	u64 lease;
 	u64 time;
@@ -62,18 +62,18 @@ static int tail_find(struct kvt_log_walk *walk, struct kvt_log_reader *reader, s
 	if (verdict != KVT_LOG_END)
 		return verdict;
 	if (walk->begun) {
-		/* The one before is no tail any more: all that it names has to be there. */
+		/* The trailer before is not the last one: its epoch was durable. */
 		tail->epoch = walk->epoch;
 		tail->complete = false;
 		return KVT_LOG_SOUND;
 	}
-	/* Back to the last one, which was walked over. */
+	/* Go back to the last trailer, which the walk has passed. */
 	kvt_log_walk_life(walk, life);
 	if (tail->epoch < walk->epoch)
 		return KVT_LOG_SOUND;
 	while (walk->epoch <= tail->epoch) {
 		verdict = kvt_log_walk_next(walk);
-		/* It was there a moment ago. */
+		/* An end is an error of the device here: the trailer was there a moment ago. */
 		if (verdict)
 			return verdict == KVT_LOG_END ? -EIO : verdict;
 	}
@@ -108,8 +108,8 @@ static int tails_judge(struct kvt_log_set *set, const struct tail *tails,
 			all = false;
 		found->time = max(found->time, tails[i].time);
 		/*
-		 * The last lease may not have been promised yet.  It does no harm: it is
-		 * not smaller.
+		 * The last trailer's lease may never have taken effect.  Using it does no harm, as
+		 * leases only grow.
 		 */
 		found->version_lease = max(found->version_lease, tails[i].lease);
 	}
@@ -143,8 +143,8 @@ static int find_open(struct kvt_log_set *set, struct kvt_log_found *found)
 }
 
 /*
- * Whether the superblocks' lists of lives make sense, and are the same on all devices.  Lives
- * begin after the checkpoint: no epoch has extents of both.
+ * Whether the superblocks' lists of lives are possible, and the same on all devices.  Lives begin
+ * after the checkpoint's epoch, so no epoch has extents of both.
  */
 static bool lives_sane(struct kvt_log_set *set)
 {
@@ -180,7 +180,7 @@ static bool lives_sane(struct kvt_log_set *set)
 	return true;
 }
 
-/* The epoch that was asked for is none of those that can be restored. */
+/* Report that the epoch asked for cannot be restored. */
 static int until_refused(struct kvt_log_set *set, const char *what, u64 epoch)
 {
 	kvt_log_say(set, "epoch %llu cannot be restored: %s %llu",
@@ -188,7 +188,7 @@ static int until_refused(struct kvt_log_set *set, const char *what, u64 epoch)
 	return -ERANGE;
 }
 
-/* The last life ends with an epoch, on one device or all: was that the last one durable? */
+/* A carried epoch was durable when its life began: the last life must not end before it. */
 static int carried_judge(struct kvt_log_set *set, u64 epoch)
 {
 	const struct kvtree_log_life *last = kvt_log_set_life(set, 0, kvt_log_set_lives(set) - 1);
@@ -201,7 +201,7 @@ static int carried_judge(struct kvt_log_set *set, u64 epoch)
 	return KVT_LOG_DAMAGED;
 }
 
-/* Whether a device has the epoch in its last life.  What stands behind may be damaged. */
+/* Check that a device has epoch @until in the last life.  Later epochs may be damaged. */
 static int until_walk(struct kvt_log_walk *walk, struct kvt_log_found *found)
 {
 	int verdict;
@@ -222,7 +222,7 @@ static int until_walk(struct kvt_log_walk *walk, struct kvt_log_found *found)
 	return verdict ?: until_refused(walk->set, "the last one is", walk->epoch - 1);
 }
 
-/* Instead of the last epoch, one that was asked for. */
+/* Restore the epoch asked for instead of the last one. */
 static int find_until(struct kvt_log_set *set, struct kvt_log_found *found, u64 begin, u64 end)
 {
 	struct kvt_log_walk walk;
@@ -238,7 +238,7 @@ static int find_until(struct kvt_log_set *set, struct kvt_log_found *found, u64 
 		return until_refused(set, "the first one is", found->first);
 	if (end && set->until > end)
 		return until_refused(set, "the last one is", end);
-	/* Of lives that have ended it is known what is there. */
+	/* Lives that have ended have all epochs up to their last one. */
 	if (end || set->until < begin)
 		return KVT_LOG_SOUND;
 	for (i = 0; !verdict && i < set->nr_devs; i++) {
@@ -251,8 +251,9 @@ static int find_until(struct kvt_log_set *set, struct kvt_log_found *found, u64 
 }
 
 /*
- * Whether it is known which epochs a checkpoint has met.  The first versions did not say; but if
- * all is in the checkpoint, or was when the first life began, there are none.
+ * Whether it is known which later epochs a checkpoint has changes of.  The first versions did not
+ * store that.  But there are none if nothing but the checkpoint exists, or if nothing else existed
+ * when the first life began.
  */
 static bool met_known(const struct kvtree_log_super *super)
 {
@@ -260,7 +261,7 @@ static bool met_known(const struct kvtree_log_super *super)
 	       le32_to_cpu(super->lives[0].flags) & KVTREE_LOG_LIFE_MET_NONE;
 }
 
-/* Before that, a checkpoint has values that are too new, and what they were is gone. */
+/* The first epoch to be restored: for earlier ones, the checkpoint's values may be too new. */
 static u64 first_epoch(const struct kvtree_log_super *super)
 {
 	const struct kvtree_log_checkpoint *cp = &super->checkpoint;
@@ -270,13 +271,13 @@ static u64 first_epoch(const struct kvtree_log_super *super)
 	return (le64_to_cpu(cp->epoch) + le32_to_cpu(cp->met)) ?: 1;
 }
 
-/* The end of a life that has none in the superblock, which may say how far it goes at least. */
+/* Find the end of an open life, and check that it is not before an epoch known to be durable. */
 static int find_end(struct kvt_log_set *set, struct kvt_log_found *found)
 {
 	return find_open(set, found) ?: carried_judge(set, found->epoch);
 }
 
-/* The last epoch of the last life, or of the checkpoint if there is no life. */
+/* Find the last epoch of the last life, or of the checkpoint if there is no life. */
 static int find_epoch(struct kvt_log_set *set, struct kvt_log_found *found)
 {
 	const struct kvtree_log_super *super = set->dev[0].super;
@@ -306,7 +307,7 @@ static int find_epoch(struct kvt_log_set *set, struct kvt_log_found *found)
 	return KVT_LOG_SOUND;
 }
 
-/* Whether a store can go on from there. */
+/* Whether a store can continue from there. */
 static int found_judge(struct kvt_log_set *set, const struct kvt_log_found *found)
 {
 	const struct kvtree_log_checkpoint *cp = &set->dev[0].super->checkpoint;
@@ -326,7 +327,7 @@ static int found_judge(struct kvt_log_set *set, const struct kvt_log_found *foun
 }
 
 /**
- * kvt_log_find() - find out up to which epoch a recovery restores
+ * kvt_log_find() - find the last epoch that a recovery restores
  * @set: loaded
  * @found: filled
  *

@@ -2,9 +2,8 @@
 /*
  * Reading a store's devices.
  *
- * Nothing here trusts a byte that was read: every length and position is checked
- * before it is used, whatever a checksum says.  kvt_log_set.say() reports each
- * error in words, once.
+ * Nothing that was read is trusted: every length and position is checked before it is used, even
+ * if the checksum is right.  kvt_log_set.say() reports each error in words, once.
  */
 #ifndef KVT_LOG_FORMAT_FORMAT_H
 #define KVT_LOG_FORMAT_FORMAT_H
@@ -12,21 +11,21 @@
 #include "env.h"
 
 /*
- * Epochs, generations, versions and the like are smaller, so that a store can count on from any
- * that was read.
+ * Epochs, generations, versions and the like are below this, so that a store can count on from
+ * any number that was read.
  */
 #define KVT_LOG_NUMBER_MAX	0x4000000000000000ULL
 
 /*
- * What was found in a place.  A function that returns a verdict returns a negative errno instead
- * if it could not find out: a device cannot be read, there is no memory, or a function of the
- * caller's failed.  An errno never says what was found.
+ * What was found at a place.  A function that returns a verdict returns a negative errno instead
+ * if it could not find out: a device cannot be read, there is no memory, or a callback failed.  An
+ * errno never says what was found.
  */
 enum kvt_log_verdict {
 	KVT_LOG_SOUND,
 	KVT_LOG_END,		/* nothing, or an incomplete write: the log ends here */
 	KVT_LOG_DAMAGED,
-	KVT_LOG_NEWER,		/* a newer format than this program's */
+	KVT_LOG_NEWER,		/* a newer format than this program knows */
 };
 
 /* A place on a device: struct kvtree_log_pos in the CPU's byte order. */
@@ -39,25 +38,25 @@ struct kvt_log_pos {
 struct kvt_log_dev_super {
 	struct kvtree_log_super copy[KVTREE_LOG_SUPER_COPIES];
 	bool valid[KVTREE_LOG_SUPER_COPIES];
-	bool unread;				/* the device cannot read one of them */
-	const struct kvtree_log_super *super;	/* the one that counts */
-	u32 slot;				/* where this device is in the caller's list */
+	bool unread;				/* a copy cannot be read */
+	const struct kvtree_log_super *super;	/* the valid one: see set_choose() */
+	u32 slot;				/* the device's index in the caller's list */
 };
 
 /* The devices of a store that is being read. */
 struct kvt_log_set {
-	/* The caller's. */
+	/* Set by the caller. */
 	int (*read)(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *buf);
 	void (*say)(struct kvt_log_set *set, const char *text);
 	u32 nr_given;
 	u64 size[KVTREE_LOG_DEVS_MAX];		/* blocks of each device given */
-	u64 until;				/* the epoch to be restored; 0: the last one */
-	bool mend;				/* what was written over a copy is not wanted */
-	/* Of kvt_log_set_load(), by dev_index. */
+	u64 until;				/* the epoch to restore; 0: the last one */
+	bool mend;				/* accept one copy overwritten by others */
+	/* Set by kvt_log_set_load(); devices are in the order of their index. */
 	u32 nr_devs;
-	u64 number;				/* the highest that the superblock has on any */
-	bool previous;				/* all have one copy of it, and the one before */
-	u64 version_end;			/* versions of records are below */
+	u64 number;				/* the highest one of the valid superblocks */
+	bool previous;				/* all have one valid copy, and a previous one */
+	u64 version_end;			/* versions of records are below this */
 	struct kvt_log_dev_super *dev;
 };
 
@@ -80,7 +79,7 @@ struct kvt_log_entry {
 	struct kvt_log_col *cols;	/* of KVTREE_COLS_MAX */
 };
 
-/* An extent and where it is. */
+/* An extent, and its place. */
 struct kvt_log_extent {
 	struct kvt_log_pos pos;
 	u32 dev;
@@ -89,11 +88,11 @@ struct kvt_log_extent {
 	u32 stream;
 	u64 generation;
 	u64 epoch;
-	bool saved;			/* by a checkpoint */
+	bool saved;			/* it was written by a checkpoint */
 	bool directory;			/* its records are ranges */
 };
 
-/* Types of records that have a meaning in some place. */
+/* Types of records that may occur at some kind of place. */
 enum kvt_log_types {
 	KVT_LOG_CHANGES = 1 << KVTREE_LOG_PUT | 1 << KVTREE_LOG_REMOVE,
 	KVT_LOG_VALUES = 1 << KVTREE_LOG_PUT,
@@ -103,13 +102,13 @@ enum kvt_log_types {
 
 /* Records that are being read. */
 struct kvt_log_records {
-	struct kvt_log_reader *reader;	/* whose columns are used */
+	struct kvt_log_reader *reader;	/* has room for a record's columns */
 	const u8 *data;			/* aligned to 8 bytes */
 	u32 at;				/* the next record, in the data */
 	u32 end;
-	u32 outside;			/* the next column outside */
+	u32 outside;			/* the next column outside of its record, in the data */
 	u32 outside_end;
-	enum kvt_log_types types;	/* that may be there */
+	enum kvt_log_types types;	/* those that may occur */
 };
 
 /* A part of a range's image: struct kvtree_log_piece in the CPU's byte order. */
@@ -127,7 +126,7 @@ struct kvt_log_piece {
 	bool delta;
 };
 
-/* Does not change once it is in a directory. */
+/* A range of keys; constant once it is in a directory. */
 struct kvt_log_range {
 	u32 key_len;
 	u32 nr_pieces;
@@ -142,81 +141,82 @@ struct kvt_log_directory {
 	struct kvt_log_range **range;
 };
 
-/* What one thread reads extents with. */
+/* The memory with which one thread reads extents. */
 struct kvt_log_reader {
-	/* Takes each record, before a checksum says that it is right; NULL: nothing does. */
+	/* Called for each record, maybe before its checksum has been verified; may be NULL. */
 	int (*entry)(struct kvt_log_reader *reader, const struct kvt_log_entry *entry);
 	struct kvt_log_set *set;
 	struct kvt_log_col cols[KVTREE_COLS_MAX];
 	u8 *buf;			/* KVTREE_LOG_CHUNK_MAX blocks */
 	u64 records;
 	u64 bytes;
-	/* Of the range that is read: what the piece covers, and what those newer than it do. */
+	/* In a range: the hashes that the current piece covers, and those that newer ones cover. */
 	u8 cover[KVTREE_LOG_COVER_BYTES];
 	u8 covered[KVTREE_LOG_COVER_BYTES];
 };
 
-/* From trailer to trailer on one device. */
+/* A walk from trailer to trailer on one device. */
 struct kvt_log_walk {
 	struct kvt_log_set *set;
 	u32 dev;
 	u64 generation;
 	u64 epoch;			/* of the next trailer */
 	struct kvt_log_pos pos;		/* of the next trailer */
-	struct kvt_log_pos ahead;	/* of the first one of the next segment; or zeros */
-	const struct kvtree_log_trailer *trailer;	/* the present one */
+	struct kvt_log_pos ahead;	/* of the first trailer in the next segment; or zeros */
+	const struct kvtree_log_trailer *trailer;	/* the current one */
 	u8 *buf;
 	u32 buf_segment;
 	u32 buf_block;
 	u32 buf_blocks;
-	bool begun;			/* at the end: a part of the next trailer is there */
+	bool begun;			/* set at the end: a part of the next trailer is there */
 	bool bad;			/* a block of this segment cannot be read */
 	u32 bad_segment;
 };
 
-/* What recovery found out. */
+/* What kvt_log_find() has found. */
 struct kvt_log_found {
-	u64 epoch;			/* the last durable one, or the one that was asked for */
-	u64 first;			/* the earliest that could be asked for; 0: unknown */
-	u64 seen;			/* the highest epoch of any trailer, or of a part of one */
+	u64 epoch;			/* the last durable one, or the one asked for */
+	u64 first;			/* the earliest one that can be asked for; 0: unknown */
+	u64 seen;			/* the highest epoch of any trailer, complete or not */
 	u64 version_lease;
 	u64 generation;			/* of the last life */
 	u64 time;			/* of the last trailer, ns since 1970 */
-	bool open;			/* nothing says where the last life ends */
+	bool open;			/* the superblock does not say where the last life ends */
 };
 
-/* Where a recovery goes: to the module's workers, or into a program's memory. */
+/* Callbacks that take what a recovery finds: the module's workers, or a program. */
 struct kvt_log_sink {
-	/* A segment is in use; called once for each.  May be NULL. */
+	/* Called once for each segment in use.  May be NULL. */
 	void (*segment)(struct kvt_log_sink *sink, u32 dev, u32 segment,
 			enum kvtree_log_kind kind);
-	/* Have an extent read, now or before bury() returns.  Returns a verdict or an errno. */
+	/* Read an extent, now or before bury() returns.  Returns a verdict or an errno. */
 	int (*extent)(struct kvt_log_sink *sink, const struct kvt_log_extent *extent);
-	/* Have a range of the checkpoint read, by kvt_log_range_read(): the same. */
+	/* Read a range of the checkpoint in the same way, by kvt_log_range_read(). */
 	int (*range)(struct kvt_log_sink *sink, u32 i);
 	/* Whether bury() is due at the end of an epoch.  NULL: it is due after each. */
 	bool (*due)(struct kvt_log_sink *sink);
 	/*
-	 * Forget the keys that were removed: all of an epoch and of those before came, and no later
-	 * one puts them.  Called at the end, too.  NULL: none is forgotten.  Returns as extent().
+	 * Forget the removed keys: all extents of an epoch and of those before it were passed, and
+	 * no later epoch has older puts of these keys.  Also called at the end.  May be NULL.
+	 * Returns as extent().
 	 */
 	int (*bury)(struct kvt_log_sink *sink);
 	/*
-	 * Empty; of kvt_log_recover() if the checkpoint has ranges, before the first range().  The
-	 * caller frees it, whatever is returned.
+	 * Empty at first.  If the checkpoint has ranges, kvt_log_recover() loads their directory
+	 * before the first range().  The caller frees it, whatever is returned.
 	 */
 	struct kvt_log_directory dir;
-	/* Of kvt_log_recover(). */
+	/* Counted by kvt_log_recover(). */
 	u64 segments;
-	u64 log_blocks;			/* of all epochs, their commit records included */
+	u64 log_blocks;			/* blocks of the log, including the commit records */
 };
 
-/* A recovery's way through what it restores. */
+/* The state of a recovery on its way through checkpoint and log. */
 struct kvt_log_visit {
 	struct kvt_log_set *set;
 	struct kvt_log_sink *sink;
-	u64 left[KVTREE_LOG_DEVS_MAX];	/* bytes of each device that nothing has named */
-	u8 *seen[KVTREE_LOG_DEVS_MAX];	/* a bit for each segment whose header was checked */
+	u64 left[KVTREE_LOG_DEVS_MAX];	/* a device's bytes, less those visited so far */
+	u8 *seen[KVTREE_LOG_DEVS_MAX];	/* a bit for each segment: its header was checked */
 };
 
 /**
@@ -239,13 +239,13 @@ static inline int kvt_log_errno(int verdict)
 }
 
 /**
- * kvt_log_newer() - whether one record of a key counts, and not the other
+ * kvt_log_newer() - whether one record of a key supersedes another one
  * @version: of the one
  * @removed: it removes the key
  * @than: version of the other
  * @than_removed: the other removes the key
  *
- * Return: true if its version is higher, or if it removes what the other has put.
+ * Return: true if the version is higher, or if it is the same and only the one is a removal.
  */
 static inline bool kvt_log_newer(u64 version, bool removed, u64 than, bool than_removed)
 {
@@ -253,13 +253,13 @@ static inline bool kvt_log_newer(u64 version, bool removed, u64 than, bool than_
 }
 
 /**
- * kvt_log_key_cmp() - which of two keys comes first
+ * kvt_log_key_cmp() - compare two keys
  * @a: one key
  * @a_len: its bytes
  * @b: the other
  * @b_len: its bytes
  *
- * Return: less than 0, 0 or more than 0, as a is less than b, the same or greater.
+ * Return: less than 0, 0 or more than 0, as @a is less than, equal to or greater than @b.
  */
 static inline int kvt_log_key_cmp(const u8 *a, u32 a_len, const u8 *b, u32 b_len)
 {
@@ -397,7 +397,7 @@ static inline struct kvt_log_pos kvt_log_pos_load(const struct kvtree_log_pos *f
 }
 
 /**
- * kvt_log_pos_store() - a position, to be written
+ * kvt_log_pos_store() - convert a position to the on-disk format
  * @to: filled
  * @pos: the position
  */
@@ -409,7 +409,7 @@ static inline void kvt_log_pos_store(struct kvtree_log_pos *to, const struct kvt
 }
 
 /**
- * kvt_log_pos_block() - the block of the device that a position is
+ * kvt_log_pos_block() - the device's block at a position
  * @super: the device's
  * @pos: in one of its segments
  *
@@ -423,7 +423,7 @@ static inline u64 kvt_log_pos_block(const struct kvtree_log_super *super,
 }
 
 /**
- * kvt_log_pos_valid() - whether blocks lie in a segment, behind its header
+ * kvt_log_pos_valid() - whether blocks are in a segment, after its header
  * @super: the device's
  * @pos: where they begin
  * @blocks: how many

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Loading the checkpoint.  Tables name its extents; or those of its directory, which names the
- * pieces of ranges.
+ * Loading the checkpoint.  The tables list its extents; or, if it consists of ranges, the extents
+ * of its directory, which lists the ranges' pieces.
  */
 #include "format.h"
 
@@ -24,7 +24,7 @@ static int load_table(struct kvt_log_visit *visit, u32 dev, const struct kvtree_
 	return verdict;
 }
 
-/* A device's part of the checkpoint, or of its directory. */
+/* Load a device's part of the checkpoint, or of its directory. */
 static int load_dev(struct kvt_log_visit *visit, u32 dev)
 {
 	struct kvtree_log_table *table;
@@ -50,7 +50,7 @@ static int load_range(struct kvt_log_visit *visit, u32 i)
 	return verdict ?: visit->sink->range(visit->sink, i);
 }
 
-/* All but the empty ones. */
+/* Load the directory, and all ranges that are not empty. */
 static int load_ranges(struct kvt_log_visit *visit)
 {
 	struct kvt_log_directory *dir = &visit->sink->dir;
@@ -65,10 +65,11 @@ static int load_ranges(struct kvt_log_visit *visit)
 }
 
 /**
- * kvt_log_load() - give the sink all that is in the checkpoint
+ * kvt_log_load() - pass the checkpoint to the sink
  * @visit: of kvt_log_visit_begin()
  *
- * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, which was said; -EIO; -ENOMEM; or what the sink returned.
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, which was reported; -EIO; -ENOMEM; or what the sink
+ * returned.
  */
 int kvt_log_load(struct kvt_log_visit *visit)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Pieces of a checkpoint's ranges, and the bits of keys. */
+/* Pieces of a checkpoint's ranges, and the hash bits of keys. */
 #include "format.h"
 
 /**
- * kvt_log_piece_load() - a piece, as it is written
+ * kvt_log_piece_load() - convert a piece from the on-disk format
  * @piece: filled, not checked
  * @from: from a device
  */
@@ -26,7 +26,7 @@ void kvt_log_piece_load(struct kvt_log_piece *piece, const struct kvtree_log_pie
 KVT_EXPORT_FOR_TESTS(kvt_log_piece_load);
 
 /**
- * kvt_log_piece_store() - a piece, to be written
+ * kvt_log_piece_store() - convert a piece to the on-disk format
  * @to: filled
  * @piece: the piece
  */
@@ -48,7 +48,7 @@ void kvt_log_piece_store(struct kvtree_log_piece *to, const struct kvt_log_piece
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_piece_store);
 
-/* Whether both parts are in the chunk, the columns in blocks of their own, and it in a segment. */
+/* Whether the records, and the columns in blocks after them, fit into a chunk and a segment. */
 static bool piece_fits(const struct kvtree_log_super *super, const struct kvt_log_piece *piece)
 {
 	const u32 max = KVTREE_LOG_CHUNK_MAX * KVTREE_LOG_BLOCK;
@@ -73,7 +73,7 @@ static bool piece_fits(const struct kvtree_log_super *super, const struct kvt_lo
  * @from: the piece, from a device
  * @first: it is the first of its range
  *
- * Return: true if it has a possible place and form.
+ * Return: true if its place and its fields are possible.
  */
 bool kvt_log_piece_sane(const struct kvt_log_set *set, const struct kvtree_log_piece *from,
 			bool first)
@@ -94,8 +94,7 @@ bool kvt_log_piece_sane(const struct kvt_log_set *set, const struct kvtree_log_p
  * @super: of the piece's device
  * @piece: its place and generation
  *
- * Return: the checksum, from which kvt_crc32c() goes on with the records and then with the
- * columns outside.
+ * Return: the checksum, to which kvt_crc32c() adds the records and then the columns outside.
  */
 u32 kvt_log_piece_crc_begin(const struct kvtree_log_super *super,
 			    const struct kvt_log_piece *piece)
@@ -105,7 +104,7 @@ u32 kvt_log_piece_crc_begin(const struct kvtree_log_super *super,
 KVT_EXPORT_FOR_TESTS(kvt_log_piece_crc_begin);
 
 /**
- * kvt_log_key_bit() - the bit of a key in covers
+ * kvt_log_key_bit() - the hash of a key, which is its bit in covers
  * @super: of any of the devices
  * @key: the key
  * @len: its bytes

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What is in a range.  Its pieces are read from the newest to the oldest: for keys that a
- * newer one covers, an older one does not count.
+ * Reading a range of a checkpoint.  Its pieces are read from the newest to the oldest; records in
+ * an older piece are ignored if a newer piece covers their keys.
  */
 #include "format.h"
 
@@ -19,7 +19,7 @@ static bool bit_test(const u8 *map, u32 bit)
 	return map[bit / 8] >> bit % 8 & 1;
 }
 
-/* Set all bits that a number of a cover stands for. */
+/* Set all bits that a number in a cover represents: those with the same low cover_bits bits. */
 static bool cover_add(struct reading *r, u32 number)
 {
 	u32 step = 1U << r->piece->cover_bits, bit;
@@ -54,7 +54,7 @@ static bool cover_list(struct reading *r, const u8 *list, u32 len)
 	return true;
 }
 
-/* The first record of a delta. */
+/* Read the first record of a delta, which is its cover. */
 static int cover_read(struct reading *r, struct kvt_log_records *in)
 {
 	struct kvt_log_entry entry;
@@ -86,7 +86,7 @@ static int value_read(struct reading *r, const struct kvt_log_entry *entry)
 {
 	u32 bit = 0;
 
-	/* Without deltas nothing is covered. */
+	/* Without deltas there are no covers. */
 	if (r->range->nr_pieces > 1)
 		bit = kvt_log_key_bit(r->super, entry->key, entry->key_len);
 	if (r->piece->delta && !bit_test(r->reader->cover, bit))
@@ -115,8 +115,8 @@ static int values_read(struct reading *r, struct kvt_log_records *in)
 }
 
 /*
- * Read the blocks that some bytes of the piece's chunk are in to @to, and add the bytes to the
- * checksum.  *@data: where they are.
+ * Read the blocks with some bytes of the piece's chunk to offset @to of the reader's buffer, and
+ * add the bytes to the checksum.  *@data is set to their offset in the buffer.
  */
 static int bytes_read(struct reading *r, u32 offset, u32 len, u32 to, u32 *data, u32 *crc)
 {
@@ -138,7 +138,7 @@ static int bytes_read(struct reading *r, u32 offset, u32 len, u32 to, u32 *data,
 	return 0;
 }
 
-/* Bring a piece into memory. */
+/* Read a piece into memory. */
 static int piece_fetch(struct reading *r, struct kvt_log_records *in)
 {
 	u32 crc = kvt_log_piece_crc_begin(r->super, r->piece);
@@ -189,7 +189,7 @@ static void piece_wrong(const struct reading *r, int verdict)
 	kvt_log_extent_wrong(r->reader->set, &at, verdict);
 }
 
-/* What this piece covers does not count in older ones. */
+/* Keys that this piece covers are ignored in older ones. */
 static void cover_join(struct reading *r)
 {
 	u32 i;
@@ -199,13 +199,13 @@ static void cover_join(struct reading *r)
 }
 
 /**
- * kvt_log_range_read() - read what a checkpoint has in a range
- * @reader: is given the record of each key
+ * kvt_log_range_read() - read a range of a checkpoint
+ * @reader: its entry() is called for the record of each key
  * @dir: loaded
  * @i: which range
  *
- * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED or KVT_LOG_NEWER, which was said; -EIO, which was said;
- * or what @reader's entry() returned.
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, KVT_LOG_NEWER or -EIO, which was reported; or what
+ * @reader's entry() returned.
  */
 int kvt_log_range_read(struct kvt_log_reader *reader, const struct kvt_log_directory *dir, u32 i)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Records, as they are read. */
+/* Reading records. */
 #include "format.h"
 
-/* The data of a column that stands outside of its record. */
+/* The data of a column that is stored outside of its record; NULL: it is damaged. */
 static const u8 *record_outside(struct kvt_log_records *in, u32 len)
 {
 	u32 size = ALIGN(len, 8);
@@ -14,7 +14,7 @@ static const u8 *record_outside(struct kvt_log_records *in, u32 len)
 	return data;
 }
 
-/* The columns of a record: a table at @at, not aligned, then data, up to @end. */
+/* Read a record's columns: a table at @at, not aligned, and then data, up to @end. */
 static int record_columns(struct kvt_log_records *in, struct kvt_log_entry *entry, u32 at, u32 end)
 {
 	struct kvtree_log_column raw;
@@ -81,8 +81,8 @@ static u64 version_end(const struct kvt_log_records *in)
 }
 
 /*
- * Read one record.  If it is sound, *@entry is filled; type 0: one to be skipped, whose columns
- * outside are there all the same.
+ * Read one record, and fill *@entry if it is sound.  Type 0 is a record to be skipped; it may have
+ * columns outside nevertheless.
  */
 static int record_parse(struct kvt_log_records *in, struct kvt_log_entry *entry)
 {
@@ -139,11 +139,11 @@ static int chunk_begin(struct kvt_log_records *in, u32 blocks)
 
 /**
  * kvt_log_records_next() - read the next record
- * @in: where; goes on behind the record
- * @entry: filled, with the columns of @in's reader
+ * @in: the records; advanced past this one
+ * @entry: filled; its columns are in @in's reader
  *
- * Return: KVT_LOG_SOUND; KVT_LOG_END: there is none; KVT_LOG_DAMAGED: it is not a record as it
- * should be; KVT_LOG_NEWER: it is of a newer format.
+ * Return: KVT_LOG_SOUND; KVT_LOG_END: there is none; KVT_LOG_DAMAGED: it is malformed;
+ * KVT_LOG_NEWER: it is of a newer format.
  */
 int kvt_log_records_next(struct kvt_log_records *in, struct kvt_log_entry *entry)
 {
@@ -158,13 +158,13 @@ int kvt_log_records_next(struct kvt_log_records *in, struct kvt_log_entry *entry
 
 /**
  * kvt_log_chunk_parse() - read the records of a chunk
- * @reader: whose columns are used, and which is given each record
+ * @reader: its entry() is called for each record, with its columns
  * @chunk: the chunk, aligned to 8 bytes
  * @blocks: its length
- * @types: of the records that may be there
+ * @types: the types of records that may occur
  *
- * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED: it is not a chunk as it should be; KVT_LOG_NEWER: it
- * has a record of a newer format; or what @reader's entry() returned.
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED: the chunk is malformed; KVT_LOG_NEWER: it has a record
+ * of a newer format; or what @reader's entry() returned.
  */
 int kvt_log_chunk_parse(struct kvt_log_reader *reader, const u8 *chunk, u32 blocks,
 			enum kvt_log_types types)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A recovery: the checkpoint, then the log, epoch after epoch. */
+/* Recovery: pass the checkpoint to a sink, and then the log, one epoch after the other. */
 #include "format.h"
 
 static int replay_trailer(struct kvt_log_visit *visit, struct kvt_log_walk *walk)
@@ -17,7 +17,7 @@ static int replay_trailer(struct kvt_log_visit *visit, struct kvt_log_walk *walk
 	return verdict;
 }
 
-/* What a device has of the next epoch, which must be there. */
+/* Replay a device's part of the next epoch, which must be there. */
 static int replay_next(struct kvt_log_visit *visit, struct kvt_log_walk *walk)
 {
 	const struct kvt_log_extent at = {
@@ -44,7 +44,7 @@ static int recover_bury(struct kvt_log_sink *sink)
 	return sink->bury ? sink->bury(sink) : KVT_LOG_SOUND;
 }
 
-/* An epoch, on all devices, whose walks have come to its beginning. */
+/* Replay the next epoch, on all devices; all walks are at its beginning. */
 static int replay_epoch(struct kvt_log_visit *visit, struct kvt_log_walk *walks)
 {
 	struct kvt_log_sink *sink = visit->sink;
@@ -59,7 +59,7 @@ static int replay_epoch(struct kvt_log_visit *visit, struct kvt_log_walk *walks)
 	return verdict;
 }
 
-/* A life, up to an epoch that must be there. */
+/* Replay a life, up to an epoch that must be there. */
 static int replay_life(struct kvt_log_visit *visit, struct kvt_log_walk *walks, u32 life,
 		       u64 last)
 {
@@ -88,7 +88,7 @@ static int replay_lives(struct kvt_log_visit *visit, struct kvt_log_walk *walks,
 	return verdict;
 }
 
-/* The log up to an epoch: epoch after epoch, in each of them all devices. */
+/* Replay the log up to an epoch. */
 static int replay(struct kvt_log_visit *visit, u64 epoch)
 {
 	struct kvt_log_walk *walks = kvt_env_alloc(visit->set->nr_devs * sizeof(*walks));
@@ -108,19 +108,21 @@ static int replay(struct kvt_log_visit *visit, u64 epoch)
 }
 
 /**
- * kvt_log_recover() - go through all that a recovery restores
+ * kvt_log_recover() - pass everything that a recovery restores to a sink
  * @set: loaded
  * @found: of kvt_log_find(); its epoch may be an earlier one
- * @sink: where it goes; what it counts is zero
+ * @sink: the sink; its counts are zero
  *
- * First comes the checkpoint, then epoch after epoch, in each of them all devices.  Of a key's
- * records, the one with the highest version counts, a removal before a put of the same: the
- * checkpoint may have newer ones than the first epochs, and those of one epoch come in any order.
- * Among the epochs, versions of a key only grow: what is removed at the end of one, and not put by
- * the checkpoint with a higher version, no later one puts with the same or a lower.  So it may be
- * forgotten there.
+ * The checkpoint comes first, and then one epoch after the other, each on all devices.  The record
+ * of a key with the highest version is the valid one; between a put and a removal of the same
+ * version, the removal is.  The sink has to compare versions: the checkpoint may have newer records
+ * than the first epochs, and the records of an epoch come in any order.
  *
- * Return: 0, and all of it was given to @sink; -EBADMSG: damaged; -EOPNOTSUPP: a newer format;
+ * From epoch to epoch, a key's versions only grow.  So if a key is removed at the end of an epoch,
+ * and the checkpoint has no put of it with a higher version, no later epoch has a put of it with
+ * the same version or a lower one: the sink may forget the removal at that point.
+ *
+ * Return: 0, and @sink has got all of it; -EBADMSG: damaged; -EOPNOTSUPP: a newer format;
  * -EIO; -ENOMEM; or an errno that @sink returned.
  */
 int kvt_log_recover(struct kvt_log_set *set, const struct kvt_log_found *found,

@@ -29,14 +29,14 @@ void kvt_log_segment_fill(struct kvtree_log_segment *head, const struct kvtree_l
 KVT_EXPORT_FOR_TESTS(kvt_log_segment_fill);
 
 /**
- * kvt_log_segment_sound() - read a segment's header and see whether it is right
+ * kvt_log_segment_sound() - read a segment's header and check it
  * @set: the devices
  * @dev: index of the device
  * @generation: of the life that used it
  * @pos: a place in it
  * @kind: what it should hold
  *
- * Nothing is said: whether a header that is wrong is damage depends on the epoch.
+ * Nothing is reported: whether a wrong header is an error depends on the epoch.
  *
  * Return: KVT_LOG_SOUND, KVT_LOG_DAMAGED, -EIO or -ENOMEM.
  */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Superblocks: which of them counts, and whether the set of devices is complete. */
+/* Superblocks: choose the valid copies, and check that the set of devices is complete. */
 #include "format.h"
 
 /**
- * kvt_log_say() - say in words what is wrong
+ * kvt_log_say() - report in words what is wrong
  * @set: the devices
  * @fmt: as for printf()
  */
@@ -34,14 +34,14 @@ static u32 seed_crc(const struct kvtree_log_super *super, u64 generation,
 }
 
 /**
- * kvt_log_crc() - a checksum
+ * kvt_log_crc() - the checksum of bytes at a place
  * @super: of the device
  * @generation: of the life
- * @pos: where the bytes stand
+ * @pos: the position of the bytes
  * @data: the bytes
  * @len: how many
  *
- * Return: the checksum; of more bytes, kvt_crc32c() goes on from it.
+ * Return: the checksum; kvt_crc32c() can add more bytes to it.
  */
 u32 kvt_log_crc(const struct kvtree_log_super *super, u64 generation,
 		const struct kvt_log_pos *pos, const void *data, size_t len)
@@ -51,13 +51,13 @@ u32 kvt_log_crc(const struct kvtree_log_super *super, u64 generation,
 KVT_EXPORT_FOR_TESTS(kvt_log_crc);
 
 /**
- * kvt_log_crc_zero() - a checksum over bytes of which it is a part
+ * kvt_log_crc_zero() - the checksum of bytes that contain it
  * @super: of the device
  * @generation: of the life
- * @pos: where the bytes stand
+ * @pos: the position of the bytes
  * @data: the bytes
  * @len: how many
- * @crc_off: where the checksum stands in them; its 4 bytes are taken as 0
+ * @crc_off: offset of the checksum in them; its 4 bytes are taken as 0
  *
  * Return: the checksum.
  */
@@ -86,7 +86,7 @@ static u32 super_crc(const struct kvtree_log_super *super)
 }
 
 /**
- * kvt_log_super_seal() - enter a superblock's checksum
+ * kvt_log_super_seal() - set a superblock's checksum
  * @super: the superblock, complete but for that
  */
 void kvt_log_super_seal(struct kvtree_log_super *super)
@@ -108,11 +108,11 @@ u64 kvt_log_super_block(u64 number)
 KVT_EXPORT_FOR_TESTS(kvt_log_super_block);
 
 /**
- * kvt_log_super_sound() - whether a copy of the superblock is what was written
- * @super: as it was read
- * @copy: which it is
+ * kvt_log_super_sound() - whether a copy of the superblock is as it was written
+ * @super: the copy, as it was read
+ * @copy: which copy
  *
- * Return: true if it is; what it says may be wrong all the same.
+ * Return: true if it is; its contents may be wrong nevertheless.
  */
 bool kvt_log_super_sound(const struct kvtree_log_super *super, u32 copy)
 {
@@ -132,7 +132,7 @@ static u32 sectors_written(const char *block)
 	return nr;
 }
 
-/* Whether somebody else has written over the first copy. */
+/* Whether another format's data was written over the first copy. */
 static bool super_taken(const struct kvtree_log_super *super)
 {
 	static const struct kvtree_log_mark marks[] = KVTREE_LOG_MARKS;
@@ -145,7 +145,7 @@ static bool super_taken(const struct kvtree_log_super *super)
 	return sectors_written(block) > 1;
 }
 
-/* What a checksum does not vouch for: a device that somebody made. */
+/* Check the contents of a sound superblock: the device may have been forged. */
 static bool super_sane(const struct kvtree_log_super *super, u64 size)
 {
 	u32 segment_blocks = le32_to_cpu(super->segment_blocks);
@@ -181,8 +181,8 @@ static int super_features(struct kvt_log_set *set, const struct kvtree_log_super
 }
 
 /*
- * One copy is enough: what a device cannot read of the other is as if it were damaged.  But
- * if none is sound it is not known whether there is one.
+ * Read both copies.  One sound copy is enough: if the device cannot read the other one, treat that
+ * as damaged.  But if no copy is sound, one that cannot be read might have been.
  */
 static int super_read(struct kvt_log_set *set, struct kvt_log_dev_super *dev, u32 slot)
 {
@@ -237,8 +237,8 @@ static const struct kvtree_log_super *dev_any(const struct kvt_log_dev_super *de
 }
 
 /*
- * The label as it may be shown, in as many bytes: whoever made the device may have written
- * anything there.
+ * Copy the label, with all but printable ASCII replaced: the device may come from an untrusted
+ * source.
  */
 static void label_text(const struct kvtree_log_super *super, char *text)
 {
@@ -252,7 +252,7 @@ static void label_text(const struct kvtree_log_super *super, char *text)
 	text[sizeof(super->label) - 1] = '\0';
 }
 
-/* The devices in the order of their index, each once and of one store. */
+/* Sort the devices by index; check that each is there once, and that all are of one store. */
 static int set_sort(struct kvt_log_set *set, const struct kvt_log_dev_super *read)
 {
 	const struct kvtree_log_super *first = dev_any(&read[0]), *super;
@@ -288,7 +288,7 @@ static int set_sort(struct kvt_log_set *set, const struct kvt_log_dev_super *rea
 	return err;
 }
 
-/* A device's newer copy. */
+/* The newer one of a device's valid copies. */
 static const struct kvtree_log_super *dev_newer(const struct kvt_log_dev_super *dev)
 {
 	if (!dev->valid[0] || !dev->valid[1])
@@ -296,7 +296,7 @@ static const struct kvtree_log_super *dev_newer(const struct kvt_log_dev_super *
 	return &dev->copy[le64_to_cpu(dev->copy[1].number) > le64_to_cpu(dev->copy[0].number)];
 }
 
-/* The newer one of those that a change has written, or NULL.  Both of them say the same. */
+/* The newer copy that was written with @write_id, or NULL.  Both such copies are the same. */
 static const struct kvtree_log_super *dev_copy(const struct kvt_log_dev_super *dev,
 					       __le64 write_id)
 {
@@ -309,7 +309,7 @@ static const struct kvtree_log_super *dev_copy(const struct kvt_log_dev_super *d
 									      NULL;
 }
 
-/* Whether the superblocks that a change has written on two devices say the same. */
+/* Whether the superblocks that one change has written to two devices agree. */
 static bool super_agrees(const struct kvtree_log_super *a, const struct kvtree_log_super *b)
 {
 	return !memcmp(a->uuid, b->uuid, sizeof(a->uuid)) && a->nr_devs == b->nr_devs &&
@@ -319,7 +319,7 @@ static bool super_agrees(const struct kvtree_log_super *a, const struct kvtree_l
 	       a->checkpoint.epoch == b->checkpoint.epoch;
 }
 
-/* Whether all devices have what a change has written, in one copy or the other. */
+/* Whether all devices have the superblock of one change, in one copy or the other. */
 static bool set_has(const struct kvt_log_set *set, const struct kvtree_log_super *like)
 {
 	const struct kvtree_log_super *super;
@@ -333,7 +333,7 @@ static bool set_has(const struct kvt_log_set *set, const struct kvtree_log_super
 	return true;
 }
 
-/* What counts.  @other: another copy of the first device, or NULL. */
+/* Choose @like's change as the valid one.  @other: the first device's other copy, or NULL. */
 static void set_take(struct kvt_log_set *set, const struct kvtree_log_super *like,
 		     const struct kvtree_log_super *other)
 {
@@ -350,7 +350,7 @@ static void set_take(struct kvt_log_set *set, const struct kvtree_log_super *lik
 			set->previous = false;
 }
 
-/* Whether there may be more superblocks than were read. */
+/* Whether any copy could not be read, so that there may be more superblocks. */
 static bool set_unread(const struct kvt_log_set *set)
 {
 	u32 i;
@@ -385,9 +385,9 @@ static int set_choose(struct kvt_log_set *set)
  * @set: the caller's part filled; kvt_log_set_free() must follow, whatever is
  *	returned
  *
- * Return: 0; -EINVAL: not formatted, or somebody else's by now; -EXDEV: devices of different
- * stores; -ENODEV: devices are missing; -EOPNOTSUPP: a newer format; -EBADMSG: damaged; -EIO: a
- * device cannot read a copy, and the others are not enough; -ENOMEM.
+ * Return: 0; -EINVAL: not formatted, or in use for something else by now; -EXDEV: devices of
+ * different stores; -ENODEV: devices are missing; -EOPNOTSUPP: a newer format; -EBADMSG: damaged;
+ * -EIO: a copy cannot be read, and the others do not suffice; -ENOMEM.
  */
 int kvt_log_set_load(struct kvt_log_set *set)
 {
@@ -411,7 +411,7 @@ int kvt_log_set_load(struct kvt_log_set *set)
 KVT_EXPORT_FOR_TESTS(kvt_log_set_load);
 
 /**
- * kvt_log_set_free() - forget the superblocks
+ * kvt_log_set_free() - free the superblocks
  * @set: of kvt_log_set_load()
  */
 void kvt_log_set_free(struct kvt_log_set *set)
@@ -433,12 +433,12 @@ u32 kvt_log_set_lives(const struct kvt_log_set *set)
 }
 
 /**
- * kvt_log_set_life() - a life
+ * kvt_log_set_life() - get a life from a device's superblock
  * @set: loaded
  * @dev: index of the device
  * @i: which life, less than kvt_log_set_lives()
  *
- * Return: the life, as it stands on that device.
+ * Return: the life, with that device's positions.
  */
 const struct kvtree_log_life *kvt_log_set_life(const struct kvt_log_set *set, u32 dev, u32 i)
 {

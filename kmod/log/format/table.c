@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A checkpoint's tables. */
+/* The tables of a checkpoint: each device has one, which lists extents on it. */
 #include "format.h"
 
 /**
- * kvt_log_table_extent() - an extent of a checkpoint
+ * kvt_log_table_extent() - get an extent from a checkpoint's table
  * @set: loaded
  * @dev: index of the device
  * @table: of kvt_log_table_read()
@@ -46,7 +46,7 @@ static bool table_sound(const struct kvtree_log_super *super, const struct kvt_l
 				offsetof(struct kvtree_log_table, crc));
 }
 
-/* A directory is written from its beginning to its end: no part of it is named twice. */
+/* A directory's extents are listed in the order in which they were written, and never twice. */
 static bool extent_follows(const struct kvt_log_extent *extent,
 			   const struct kvt_log_extent *before)
 {
@@ -56,7 +56,7 @@ static bool extent_follows(const struct kvt_log_extent *extent,
 	       extent->pos.block >= before->pos.block + before->blocks;
 }
 
-/* Whether the extents are possible, and together no more than the device. */
+/* Whether the extents are possible, and in total not larger than the device. */
 static bool table_sane(const struct kvt_log_set *set, u32 dev,
 		       const struct kvtree_log_table *table)
 {
@@ -97,10 +97,10 @@ static int table_load(struct kvt_log_set *set, u32 dev, struct kvtree_log_table 
 }
 
 /**
- * kvt_log_table_wrong() - say that a device's part of the checkpoint is damaged, or cannot be read
+ * kvt_log_table_wrong() - report that a device's part of the checkpoint is damaged or unreadable
  * @set: the devices
  * @dev: index of the device
- * @verdict: nothing is said of any other
+ * @verdict: only KVT_LOG_DAMAGED and -EIO are reported
  */
 void kvt_log_table_wrong(struct kvt_log_set *set, u32 dev, int verdict)
 {
@@ -118,9 +118,9 @@ void kvt_log_table_wrong(struct kvt_log_set *set, u32 dev, int verdict)
  * @dev: index of the device
  * @table: to be freed with kvt_env_free(); NULL: the device has none
  *
- * Its extents are in segments, and have no more blocks than the device.
+ * The extents are checked: they are in segments, and in total not larger than the device.
  *
- * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED or -EIO, which was said; -ENOMEM.
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED or -EIO, which was reported; -ENOMEM.
  */
 int kvt_log_table_read(struct kvt_log_set *set, u32 dev, struct kvtree_log_table **table)
 {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a recovery finds on its way: segments, each of which is checked once, and extents and
- * pieces, which have no more bytes in all than their device.
+ * Visiting what a recovery finds: check each segment's header once, and check that extents and
+ * pieces are in total not larger than their device.
  */
 #include "format.h"
 
 /**
- * kvt_log_visit_begin() - begin to go through what a recovery restores
+ * kvt_log_visit_begin() - begin to visit what a recovery restores
  * @visit: filled; kvt_log_visit_end() must follow, whatever is returned
  * @set: the devices
- * @sink: is given what is visited
+ * @sink: its callbacks get what is visited
  *
  * Return: 0 or -ENOMEM.
  */
@@ -31,7 +31,7 @@ int kvt_log_visit_begin(struct kvt_log_visit *visit, struct kvt_log_set *set,
 }
 
 /**
- * kvt_log_visit_end() - free what a visit has
+ * kvt_log_visit_end() - free a visit's memory
  * @visit: of kvt_log_visit_begin()
  */
 void kvt_log_visit_end(struct kvt_log_visit *visit)
@@ -52,12 +52,12 @@ static void segment_wrong(struct kvt_log_set *set, const struct kvt_log_extent *
 }
 
 /**
- * kvt_log_visit_segment() - tell of a segment in use, and check its header, the first time
+ * kvt_log_visit_segment() - on the first visit, pass a segment to the sink and check its header
  * @visit: of kvt_log_visit_begin()
- * @in: what is in it, and of which life and epoch
+ * @in: something in it, with its life and epoch
  * @kind: what it should hold
  *
- * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, which was said; -EIO; -ENOMEM.
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED or -EIO, which was reported; -ENOMEM.
  */
 int kvt_log_visit_segment(struct kvt_log_visit *visit, const struct kvt_log_extent *in,
 			  enum kvtree_log_kind kind)
@@ -79,10 +79,10 @@ int kvt_log_visit_segment(struct kvt_log_visit *visit, const struct kvt_log_exte
 }
 
 /**
- * kvt_log_visit_extent() - give an extent to the sink; nothing if it is of a directory
+ * kvt_log_visit_extent() - check an extent's segment, and pass it to the sink
  * @visit: of kvt_log_visit_begin()
- * @extent: the extent, which lies in a segment
- * @kind: what that should hold
+ * @extent: the extent, which is in one segment; one of a directory is not passed on
+ * @kind: what the segment should hold
  *
  * Return: as kvt_log_visit_segment(); or what the sink returned.
  */

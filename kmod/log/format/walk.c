@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* From trailer to trailer of a life, on one device. */
+/* Walking from trailer to trailer of a life, on one device. */
 #include "format.h"
 
-/* Blocks that are read at once; a trailer always fits. */
+/* Blocks read at once; a trailer always fits. */
 #define WALK_BLOCKS	(2 * KVTREE_LOG_TRAILER_MAX)
 
 /**
- * kvt_log_walk_init() - make ready to walk
+ * kvt_log_walk_init() - prepare to walk
  * @walk: filled; kvt_log_walk_exit() must follow, whatever is returned
  * @set: the devices
  * @dev: index of one
@@ -23,7 +23,7 @@ int kvt_log_walk_init(struct kvt_log_walk *walk, struct kvt_log_set *set, u32 de
 }
 
 /**
- * kvt_log_walk_exit() - free what a walk has
+ * kvt_log_walk_exit() - free a walk's memory
  * @walk: of kvt_log_walk_init()
  */
 void kvt_log_walk_exit(struct kvt_log_walk *walk)
@@ -38,11 +38,11 @@ static const struct kvtree_log_super *walk_super(const struct kvt_log_walk *walk
 }
 
 /**
- * kvt_log_walk_life() - stand before the first trailer of a life
- * @walk: the walk
- * @life: which life of the superblock
+ * kvt_log_walk_life() - go to the beginning of a life
+ * @walk: the walk; its next trailer will be the first one of the life
+ * @life: index of the life in the superblock
  *
- * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED: the superblock names no possible place.
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED: the position in the superblock is impossible.
  */
 int kvt_log_walk_life(struct kvt_log_walk *walk, u32 life)
 {
@@ -60,7 +60,7 @@ int kvt_log_walk_life(struct kvt_log_walk *walk, u32 life)
 	return KVT_LOG_DAMAGED;
 }
 
-/* Read the next so many blocks: 0 or an errno. */
+/* Read @blocks blocks at the position into memory.  Returns 0 or an errno. */
 static int walk_read(struct kvt_log_walk *walk, u32 blocks)
 {
 	int err;
@@ -73,7 +73,7 @@ static int walk_read(struct kvt_log_walk *walk, u32 blocks)
 	return err;
 }
 
-/* Of the next trailer. */
+/* Report something about the next trailer. */
 static void walk_say(const struct kvt_log_walk *walk, const char *what)
 {
 	kvt_log_say(walk->set,
@@ -82,7 +82,7 @@ static void walk_say(const struct kvt_log_walk *walk, const char *what)
 		    (unsigned long long)walk->epoch, what);
 }
 
-/* Bring the blocks at the position into memory, as many as a trailer may have: 0 or an errno. */
+/* Read as many blocks at the position as a trailer may have, or more.  Returns 0 or an errno. */
 static int walk_fill(struct kvt_log_walk *walk)
 {
 	const struct kvtree_log_super *super = walk_super(walk);
@@ -97,7 +97,7 @@ static int walk_fill(struct kvt_log_walk *walk)
 	return walk_read(walk, min(left, WALK_BLOCKS));
 }
 
-/* What is at the position, which is in memory. */
+/* The block at the position, which is in memory. */
 static const struct kvtree_log_trailer *walk_at(const struct kvt_log_walk *walk)
 {
 	size_t at = walk->pos.block - walk->buf_block;
@@ -112,8 +112,8 @@ static bool walk_may_be(const struct kvt_log_walk *walk, const struct kvtree_log
 }
 
 /*
- * The same for a place where nothing but a trailer is looked for.  If not all of that can be
- * read, read the first block alone, and then as many as it says that a trailer has.
+ * The same for a place where only a trailer matters, not the blocks after it.  If some of them
+ * cannot be read, read the first block alone, and then as many as the trailer in it has.
  */
 static int walk_fill_trailer(struct kvt_log_walk *walk)
 {
@@ -134,7 +134,7 @@ static int walk_fill_trailer(struct kvt_log_walk *walk)
 	return blocks > 1 ? walk_read(walk, blocks) : 0;
 }
 
-/* Whether it may be a trailer of an epoch; of any epoch behind the next one if @epoch is 0. */
+/* Whether a block may begin a trailer of @epoch; if 0, of any epoch after the walk's next one. */
 static bool walk_may_be_of(const struct kvt_log_walk *walk, const struct kvtree_log_trailer *t,
 			   u64 epoch)
 {
@@ -144,8 +144,8 @@ static bool walk_may_be_of(const struct kvt_log_walk *walk, const struct kvtree_
 }
 
 /*
- * Whether at the walk's position, which is in memory, a trailer stands that was made for
- * the place @pos; @epoch as for walk_may_be_of().
+ * Whether there is a sound trailer at the walk's position, which is in memory, that was made for
+ * the place @pos; @epoch is as for walk_may_be_of().
  */
 static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos *pos, u64 epoch)
 {
@@ -165,8 +165,8 @@ static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos
 
 /*
  * Whether a trailer begins at the walk's position, which is in memory; the rest of it may be
- * missing.  @epoch as for walk_may_be_of().  An attach that did not complete has used the
- * generation, too, but no sequence of a segment is used twice.
+ * missing.  @epoch is as for walk_may_be_of().  An attach that did not complete may have used the
+ * same generation, but no sequence number of a segment is used twice.
  */
 static bool walk_begun(const struct kvt_log_walk *walk, u64 epoch)
 {
@@ -178,9 +178,9 @@ static bool walk_begun(const struct kvt_log_walk *walk, u64 epoch)
 }
 
 /*
- * At a place behind @end, where the next trailer should be, and which is in memory:
- * KVT_LOG_DAMAGED if a trailer of a later epoch is here, or its beginning, or that one;
- * KVT_LOG_END if not.
+ * The next trailer should have been at @end; the walk's position, which is in memory, is after it.
+ * Returns KVT_LOG_DAMAGED if there is a trailer of a later epoch here, or the beginning of one, or
+ * the trailer that was made for @end; otherwise KVT_LOG_END.
  */
 static int walk_later(const struct kvt_log_walk *walk, const struct kvt_log_pos *end)
 {
@@ -191,8 +191,8 @@ static int walk_later(const struct kvt_log_walk *walk, const struct kvt_log_pos 
 }
 
 /*
- * The next trailer is not where it should be: the life ends here, unless a later one follows,
- * anywhere in this segment or at the beginning of the next.
+ * The next trailer is not where it should be.  The life ends here, unless a later trailer follows,
+ * anywhere in this segment or at the beginning of the next one.
  */
 static int walk_end(struct kvt_log_walk *walk)
 {
@@ -220,7 +220,7 @@ static int walk_end(struct kvt_log_walk *walk)
 	return verdict;
 }
 
-/* The trailer is sound; but who made it? */
+/* Whether the contents of a sound trailer are possible: the device may have been forged. */
 static bool walk_sane(const struct kvt_log_walk *walk, const struct kvtree_log_trailer *t)
 {
 	const struct kvtree_log_super *super = walk_super(walk);
@@ -231,7 +231,7 @@ static bool walk_sane(const struct kvt_log_walk *walk, const struct kvtree_log_t
 	if (!kvt_log_pos_valid(super, &pos, 1) || !kvt_log_pos_valid(super, &ahead, 1) ||
 	    le64_to_cpu(t->version_lease) >= KVT_LOG_NUMBER_MAX)
 		return false;
-	/* Never back, so that the walk ends. */
+	/* A walk never goes back, so that it ends. */
 	if (pos.sequence < walk->pos.sequence ||
 	    (pos.sequence == walk->pos.sequence &&
 	     (pos.segment != walk->pos.segment || pos.block <= walk->pos.block)))
@@ -250,9 +250,9 @@ static bool walk_sane(const struct kvt_log_walk *walk, const struct kvtree_log_t
  * kvt_log_walk_next() - go to the next trailer
  * @walk: of kvt_log_walk_life()
  *
- * Return: KVT_LOG_SOUND and @walk->trailer, which stays until the next call; KVT_LOG_END: there
- * is none, and @walk->begun says whether there is a part of it; KVT_LOG_DAMAGED, which was said;
- * or an errno.
+ * Return: KVT_LOG_SOUND and @walk->trailer, which is valid until the next call; KVT_LOG_END: there
+ * is none, and @walk->begun says whether there is a part of it; KVT_LOG_DAMAGED, which was
+ * reported; or an errno.
  */
 int kvt_log_walk_next(struct kvt_log_walk *walk)
 {
@@ -281,7 +281,7 @@ int kvt_log_walk_next(struct kvt_log_walk *walk)
 }
 
 /**
- * kvt_log_walk_extent() - an extent of the present trailer
+ * kvt_log_walk_extent() - get an extent from the current trailer
  * @walk: after kvt_log_walk_next()
  * @i: less than its nr_extents
  * @extent: filled
