@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The reserves of the log, for 1 to 1024 CPUs, which have up to 128 streams, 1 to 8 devices, and
+ * The reserves of the log, for 1 to 1024 CPUs (and so up to 128 streams), 1 to 8 devices, and
  * devices of 128 MiB to 64 TiB with segments of all sizes.
  *
- * A device is a number of free segments here, and what asks kvt_room_keep() for them is as greedy
- * as it may be: streams and commits take all that they get, at every step of a checkpoint, and
- * nothing that they take is durable if it need not be.  The checkpoint has as much to write as can
- * have come since the last segment was taken.  It must find room all the same, for itself and for
- * what it commits at its end, and so must the next one.  One that leaves what has not changed where
- * it is may come between, and free nothing but the log.
+ * The test models a device as a number of free segments.  Streams and commits take all segments
+ * that kvt_room_keep() allows, at every step of a checkpoint, and what they fill stays undurable as
+ * long as the log permits.  The checkpoint has to write as much as the store can have grown to
+ * since a stream took the last segment.  Nevertheless it must find room, for itself and for what it
+ * commits at its end, and so must the next checkpoint.  In between, there may be a checkpoint that
+ * leaves unchanged ranges where they are and frees nothing but the log.
  */
 #include <linux/log2.h>
 #include <linux/math64.h>
@@ -21,15 +21,15 @@
 /* Bytes, as powers of two. */
 #define LR_LEAST	27
 #define LR_MOST		46
-/* Blocks that a chunk has at most besides its bytes: of records, and of columns outside of them. */
+/* The most blocks that a chunk has beyond its bytes: padding of records, and of columns outside. */
 #define LR_PADDING	2
-/* How often others come while a checkpoint is written, and how many are made. */
+/* How often streams and commits take segments during a checkpoint, and how many are made. */
 #define LR_STEPS	3
 #define LR_ROUNDS	3
-/* How exactly it is found out how far a store may grow, in bytes. */
+/* The precision with which others_grow() finds how far a store may grow, in bytes. */
 #define LR_GROWS	SZ_1M
 
-/* How devices of a log differ: those after the first one have fewer segments, or smaller ones. */
+/* How the devices of a log differ: all but the first have fewer segments, or smaller ones. */
 enum lr_kind {
 	LR_EQUAL,
 	LR_FEWER,
@@ -41,14 +41,14 @@ enum lr_kind {
 struct lr_dev {
 	struct kvt_part *part;
 	u32 streams;
-	u32 ahead;		/* filled by them, and not durable */
-	u32 drain;		/* for what is in buffers */
-	u32 chunks;		/* of a checkpoint */
-	u32 old;		/* of the one that counts, and of those before */
-	u32 log;		/* filled */
+	u32 ahead;		/* segments filled by streams, and not durable */
+	u32 drain;		/* segments for what is in the buffers */
+	u32 chunks;		/* segments for the chunks of a checkpoint */
+	u32 old;		/* segments of the current checkpoint, and of earlier ones */
+	u32 log;		/* segments filled with log */
 };
 
-/* The space of a log without anything in it. */
+/* The space of an empty log. */
 struct lr {
 	struct kunit *test;
 	struct kvt_log_state state;
@@ -56,9 +56,9 @@ struct lr {
 	struct kvt_space space;
 	struct kvtree_log_super super[KVTREE_LOG_DEVS_MAX];
 	struct lr_dev dev[KVTREE_LOG_DEVS_MAX];
-	bool grows;		/* what streams write is new */
-	u64 max;		/* live bytes */
-	u32 large;		/* of what is live: so many sixteenths, in records as large as can be */
+	bool grows;		/* streams write new keys, so the store grows */
+	u64 max;		/* the most live bytes */
+	u32 large;		/* how many sixteenths of these are in records of maximum size */
 };
 
 static void lr_free(void *arg)
@@ -92,7 +92,7 @@ static struct lr *lr_new(struct kunit *test)
 	return lr;
 }
 
-/* Bytes of a device's segment, and how many of them chunks fill at least. */
+/* The bytes of a device's segment, and (below) how many of them chunks fill at least. */
 static u64 lr_segment(const struct lr *lr, u32 i)
 {
 	return (u64)le32_to_cpu(lr->super[i].segment_blocks) * KVTREE_LOG_BLOCK;
@@ -108,7 +108,7 @@ static u64 lr_filled_small(const struct lr *lr, u32 i)
 	return lr_segment(lr, i) - KVT_LOG_CHUNK_SMALL;
 }
 
-/* What is live, of which records have more than small ones. */
+/* What is live, if it is @live bytes, with lr->large. */
 static struct kvt_live lr_of(const struct lr *lr, u64 live)
 {
 	u64 large = live / 16 * lr->large;
@@ -119,7 +119,7 @@ static struct kvt_live lr_of(const struct lr *lr, u64 live)
 	};
 }
 
-/* How much there may be. */
+/* The most bytes that may be live. */
 static u64 lr_max(const struct lr *lr)
 {
 	u64 max = 0, step;
@@ -130,7 +130,7 @@ static u64 lr_max(const struct lr *lr)
 	return max;
 }
 
-/* The first device has so many segments of so many blocks. */
+/* Set up devices; the first one has @nr segments with @blocks blocks. */
 static void lr_set(struct lr *lr, u32 cpus, u32 devs, u32 blocks, u32 nr, enum lr_kind kind)
 {
 	u64 buffers = KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES;
@@ -181,10 +181,10 @@ static void lr_check(struct lr *lr, u32 cpus, u32 devs, u64 bytes,
 	}
 }
 
-/* What is live are small records, large ones, or some of these: which, changes from size to size. */
+/* The live records are small, large, or mixed; this changes from size to size. */
 static void lr_check_all(struct kunit *test, bool (*holds)(struct lr *lr))
 {
-	/* More have no more streams than KVTREE_LOG_STREAMS_MAX. */
+	/* With more CPUs there are no more streams: KVTREE_LOG_STREAMS_MAX. */
 	static const u32 cpus[] = { 1, 2, 3, 5, 8, 12, 16, 24, 48, 64, 96, 128, 1024 };
 	static const u32 large[] = { 0, 1, 5, 16 };
 	struct lr *lr = lr_new(test);
@@ -201,7 +201,7 @@ static void lr_check_all(struct kunit *test, bool (*holds)(struct lr *lr))
 	}
 }
 
-/* So much more, if there is room: in the same records, or in the largest. */
+/* @more live bytes, if there is room: in the same mix of records, or in large ones. */
 static struct kvt_live live_more(const struct lr *lr, u64 live, u64 more, bool large)
 {
 	struct kvt_live then = lr_of(lr, live);
@@ -213,7 +213,7 @@ static struct kvt_live live_more(const struct lr *lr, u64 live, u64 more, bool l
 	return then;
 }
 
-/* What a checkpoint has to write at most, if so much was live when a segment was taken last. */
+/* The most that a checkpoint has to write, if @live bytes were live at the last segment taken. */
 static struct kvt_live live_then(const struct lr *lr, u64 live, bool large)
 {
 	struct kvt_live then;
@@ -233,12 +233,12 @@ static struct kvt_live live_then(const struct lr *lr, u64 live, bool large)
 	return then;
 }
 
-/* Segments that it fills on a device: large records are all there, if that is worse. */
+/* Segments that a checkpoint fills on a device: all large records are there, if that is worse. */
 static u32 live_segments(const struct lr *lr, u32 i, struct kvt_live live)
 {
 	u64 here = mul_u64_u64_div_u64(live.bytes, lr->space.part[i].share, lr->space.shares);
 
-	/* Of several, one may have a chunk more than its share: see save.c. */
+	/* With several devices, one may get a chunk more than its share: see saved.c. */
 	if (lr->devs.nr > 1)
 		here += KVT_LOG_CHUNK_BYTES;
 	return min(DIV_ROUND_UP_ULL(here, lr_filled(lr, i)),
@@ -253,7 +253,7 @@ static void lr_count(struct lr *lr, u64 live)
 	atomic64_set(&lr->space.large, now.large);
 }
 
-/* So much was. */
+/* Set the live bytes, and the segments that a checkpoint fills then. */
 static void lr_live(struct lr *lr, u64 live)
 {
 	struct kvt_live same = live_then(lr, live, false), large = live_then(lr, live, true);
@@ -281,8 +281,8 @@ static bool grows_from(struct lr *lr, u64 live)
 }
 
 /*
- * Wherever there is room, streams take segments as long as they get any, and fill them with what is
- * new.  What is live then is what was when they got the last one, to LR_GROWS.
+ * Streams take segments on all devices as long as they get any, and fill them with new keys.  Set
+ * the live bytes to those at which they got the last segment, with a precision of LR_GROWS.
  */
 static void others_grow(struct lr *lr)
 {
@@ -294,7 +294,7 @@ static void others_grow(struct lr *lr)
 	lr_live(lr, live);
 }
 
-/* All that somebody gets. */
+/* Take all segments that are available for a use. */
 static void take_all(struct lr_dev *d, enum kvt_room room)
 {
 	struct kvt_seg_table *segs = &d->part->segs;
@@ -304,7 +304,7 @@ static void take_all(struct lr_dev *d, enum kvt_room room)
 	d->log += free - segs->nr_free;
 }
 
-/* All that streams and commits get. */
+/* Take all segments that streams and commits get. */
 static void others_take(struct lr *lr)
 {
 	u32 i;
@@ -317,7 +317,7 @@ static void others_take(struct lr *lr)
 		take_all(&lr->dev[i], KVT_ROOM_COMMIT);
 }
 
-/* What a checkpoint writes up to some step. */
+/* Take the segments that a checkpoint fills up to a step. */
 static bool step_fits(struct lr_dev *d, u32 step)
 {
 	struct kvt_seg_table *segs = &d->part->segs;
@@ -331,7 +331,7 @@ static bool step_fits(struct lr_dev *d, u32 step)
 	return true;
 }
 
-/* What a checkpoint commits at its end.  A record's segment is taken before what it commits. */
+/* Take segments for what a checkpoint commits at its end; for its commit record first, or last. */
 static bool end_fits(struct lr_dev *d, bool record_first)
 {
 	if (record_first)
@@ -339,7 +339,7 @@ static bool end_fits(struct lr_dev *d, bool record_first)
 	return take(d, KVT_ROOM_DRAIN, d->drain) && take(d, KVT_ROOM_LAST, 1);
 }
 
-/* What streams may be ahead, what was in their buffers, and a segment of commit records stay. */
+/* Begin: only segments that are not durable, or from buffers, and one of commit records stay. */
 static void checkpoint_begins(struct lr_dev *d)
 {
 	struct kvt_seg_table *segs = &d->part->segs;
@@ -386,7 +386,7 @@ static bool checkpoint_fits(struct lr *lr, bool record_first)
 	return true;
 }
 
-/* Begin one that keeps all there is. */
+/* Begin a checkpoint that keeps all segments of earlier ones. */
 static void part_begins(struct lr_dev *d)
 {
 	struct kvt_seg_table *segs = &d->part->segs;
@@ -401,7 +401,7 @@ static void part_begins(struct lr_dev *d)
 	d->log = stays;
 }
 
-/* It may not. */
+/* Undo part_begins(): such a checkpoint is not allowed now. */
 static void part_forgoes(struct lr_dev *d)
 {
 	struct kvt_seg_table *segs = &d->part->segs;
@@ -411,7 +411,7 @@ static void part_forgoes(struct lr_dev *d)
 	segs->saving = false;
 }
 
-/* It writes as much as it may, or a part of that. */
+/* Take all segments that such a checkpoint may use, or a part of them. */
 static void part_take(struct lr_dev *d, u32 parts)
 {
 	struct kvt_seg_table *segs = &d->part->segs;
@@ -421,7 +421,7 @@ static void part_take(struct lr_dev *d, u32 parts)
 	segs->nr_free -= segs->taken;
 }
 
-/* Make it, if it may be.  Returns whether there is room for what it commits at its end. */
+/* Make it, if it is allowed.  Returns whether there is room for what it commits at its end. */
 static bool part_fits(struct lr *lr, u32 parts)
 {
 	bool may;
@@ -458,7 +458,7 @@ static bool life_begins(struct lr_dev *d, bool saved)
 	segs->nr_free = segs->nr - d->old;
 	if (!kvt_room_begins(d->part, 0))
 		return false;
-	/* That of streams, and those of commit records: the present one, and the next two. */
+	/* One segment of streams, and three of commit records: the current one and the next two. */
 	segs->nr_free -= !!d->streams + 3;
 	return true;
 }
@@ -484,14 +484,14 @@ static bool life_fits(struct lr *lr, bool saved)
 	for (i = 0; i < lr->devs.nr; i++)
 		if (!life_begins(&lr->dev[i], saved))
 			return false;
-	/* One that somebody asks for may free nothing: the log is short. */
+	/* A checkpoint that a user asks for may free nothing, as the log is short. */
 	if (!saved && !checkpoint_fits(lr, true))
 		return false;
 	for (round = 0; round < LR_ROUNDS; round++) {
 		if (round && !part_fits(lr, round))
 			return false;
 		others_take(lr);
-		/* Its commit may need a segment for the record, or one after it. */
+		/* Its commit may take the record's segment before the others, or after them. */
 		if (!checkpoint_fits(lr, round % 2 == 0) || !streams_go_on(lr))
 			return false;
 	}
@@ -510,7 +510,7 @@ static bool lives_fit(struct lr *lr, u64 live)
 	return true;
 }
 
-/* Nothing, half of what it may hold, or all of it. */
+/* With an empty store, a half-full one, and a full one. */
 static bool checkpoints_fit(struct lr *lr)
 {
 	u64 half = lr->max / 2;
@@ -523,7 +523,7 @@ static void a_full_device_has_room_for_one_checkpoint_after_another(struct kunit
 	lr_check_all(test, checkpoints_fit);
 }
 
-/* Streams take all that they get where devices fill first, and then elsewhere. */
+/* While the store grows, as streams take segments on all devices. */
 static bool growing_checkpoints_fit(struct lr *lr)
 {
 	lr->grows = true;
@@ -545,7 +545,7 @@ static bool store_may_hold(struct lr *lr)
 		if (!in_range(kvt_room_ahead(&lr->space.part[i]), 1, KVT_LOG_AHEAD_MAX))
 			return false;
 	}
-	/* Small records fill more of the segments, and few large ones change little. */
+	/* Small records use segments better, and a few large ones change little. */
 	return lr->space.live_max && lr->max < capacity / 2 &&
 	       lr->space.live_max <= kvt_room_live_max(&lr->space);
 }
@@ -558,8 +558,8 @@ static void every_store_may_hold_something_and_less_than_half(struct kunit *test
 #define LR_CHUNKS	1000
 
 /*
- * The segments that chunks fill which lose as much of each as they can: the first one that does not
- * fit is as large as it may be.  Each third time that is one that ends with a large record.
+ * Count the segments that chunks fill if each segment loses as much as possible: the first chunk
+ * that does not fit is as large as it may be.  Every third such chunk ends with a large record.
  */
 static u32 chunks_fill(const struct lr *lr, bool large, struct kvt_live *live)
 {
@@ -583,7 +583,7 @@ static u32 chunks_fill(const struct lr *lr, bool large, struct kvt_live *live)
 	return nr;
 }
 
-/* That is what checkpoints are taken to need; the last one is not full. */
+/* Checkpoints are assumed to need no less; the last segment is not full. */
 static bool chunks_fit(struct lr *lr)
 {
 	struct kvt_live live;

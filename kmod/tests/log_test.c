@@ -350,7 +350,7 @@ struct visited {
 	u32 extents;
 	u64 last;
 	u32 epochs;			/* number of ends seen */
-	u64 begun;			/* the present one, of a log */
+	u64 begun;			/* the log's epoch that is being visited */
 	u32 segments;
 	DECLARE_BITMAP(seen, LD_DISKS * LD_SEGMENTS);
 	bool ended;
@@ -430,7 +430,7 @@ static int ld_recover(struct ld *ld, struct kvt_log_found *found)
 	return ld_visit(ld, found, NULL);
 }
 
-/* The same, and read them. */
+/* Recover, and read the extents. */
 static int ld_restore(struct ld *ld, struct kvt_log_found *found)
 {
 	struct kvt_log_reader *reader = kzalloc(sizeof(*reader), GFP_KERNEL);
@@ -1193,8 +1193,8 @@ struct restoring {
 	struct completion more;		/* the others read */
 	struct completion held;		/* the reader of @held_block waits */
 	u64 held_block;
-	u64 last_segment;		/* its first block: the thread has no later one to visit */
-	u64 values;			/* so many are there before it does; 0: nobody reads */
+	u64 last_segment;		/* the first block of the last segment to visit */
+	u64 values;			/* values to be replayed before that; 0: no extent is read */
 	bool visits_last;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The log's write side, on a small RAM disk: what is logged and not published, which epoch
- * a change belongs to, and commits that cannot be made.
+ * The log's write side, on a small RAM disk: changes that are logged and not published, the epoch
+ * of a change, commits without room, empty commits, and how segments are shared and reserved.
  */
 #include <linux/blkdev.h>
 #include <linux/cpumask.h>
@@ -18,18 +18,18 @@
 
 #define LW_SEGMENTS	64
 #define LW_BLOCKS	512	/* of a segment; the disk has less than two */
-/* Segments with a use. */
+/* Segments with a fixed use. */
 #define LW_STREAM	0
 #define LW_COMMIT	1
 
-/* A log that writes; nothing stands on its disk that anybody would read. */
+/* A log that writes; its disk has no valid contents, and is not read. */
 struct lw {
 	struct kunit *test;
 	struct kvt_commits *commits;
-	struct kvt_log *log;		/* of these */
+	struct kvt_log *log;		/* a part of the commits */
 	struct kvt_stats stats;
 	struct kvt_value *value;
-	unsigned int idle_ms;		/* of the module, and 1; 0: it was not changed */
+	unsigned int idle_ms;		/* kvt_log_idle_ms before the test + 1; 0: unchanged */
 };
 
 static void lw_no_work(struct work_struct *work)
@@ -85,7 +85,7 @@ static void lw_init_dev(struct lw *lw)
 	KUNIT_ASSERT_TRUE(lw->test, dev->super && chain->trailer && part->segs.seg);
 	dev->super->segment_blocks = cpu_to_le32(LW_BLOCKS);
 	spin_lock_init(&part->segs.lock);
-	/* None is free. */
+	/* No segment is free. */
 	part->segs.nr = LW_SEGMENTS;
 	for (i = 0; i < LW_SEGMENTS; i++)
 		part->segs.seg[i].state = KVT_SEG_LOG;
@@ -131,12 +131,12 @@ static struct lw *lw_new(struct kunit *test)
 	log->space.part[0].share = 1;
 	log->space.shares = 1;
 	log->space.live_max = S64_MAX;
-	/* It stays on one CPU, and so on one stream. */
+	/* Stay on one CPU, and so with one stream. */
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
 	return lw;
 }
 
-/* Log a change of a key, and publish it or not.  Its epoch. */
+/* Log a change of a key, and publish it or not.  Returns its epoch. */
 static u64 lw_log(struct lw *lw, const char *name, bool published)
 {
 	const struct kvt_key key = KT_BYTES(name, strlen(name));
@@ -150,7 +150,7 @@ static u64 lw_log(struct lw *lw, const char *name, bool published)
 struct lw_seen {
 	struct kvt_log_reader reader;
 	u32 nr;
-	u8 key[8];		/* the last one's first byte */
+	u8 key[8];		/* key[0]: the first byte of the last key */
 };
 
 static int lw_see(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
@@ -162,7 +162,7 @@ static int lw_see(struct kvt_log_reader *reader, const struct kvt_log_entry *ent
 	return 0;
 }
 
-/* What a recovery would restore of the first buffer, if it was written now. */
+/* Read what a recovery would restore of the first buffer if it were written now. */
 static struct lw_seen *lw_read(struct lw *lw)
 {
 	struct kvt_log_buf *buf = &lw->log->streams[0].buf[0];
@@ -197,7 +197,7 @@ static void what_was_not_published_is_not_restored(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, seen->nr);
 }
 
-/* A commit closes the epoch when a writer has come, and has not got its room yet. */
+/* A commit closes this log's epoch while a writer has not reserved its room yet. */
 static struct kvt_log *closing;
 
 static void close_epoch(enum kvt_park at)
@@ -215,13 +215,13 @@ static void a_change_belongs_to_the_epoch_that_is_open_when_it_has_room(struct k
 
 	closing = lw->log;
 	WRITE_ONCE(kvt_park_hook, close_epoch);
-	/* The commit of the first one has sealed what it has: nobody would write another. */
+	/* The commit has sealed the buffers of epoch 1: a record added to it now would be lost. */
 	KUNIT_EXPECT_EQ(test, 2, lw_log(lw, "a", true));
 	KUNIT_EXPECT_EQ(test, 2, lw->log->streams[0].buf[0].epoch);
 	KUNIT_EXPECT_EQ(test, 1, lw->log->state.closed);
 }
 
-/* Writers that have seen that there is room for one of them. */
+/* The number of writers that have seen that there is room for one of them. */
 static atomic_t growing;
 
 static void grow_together(enum kvt_park at)
@@ -274,14 +274,14 @@ static void writers_that_see_the_same_room_do_not_both_have_it(struct kunit *tes
 	KUNIT_EXPECT_EQ(test, 2, atomic_read(&growing));
 	KUNIT_EXPECT_GE(test, 1, grown);
 	KUNIT_EXPECT_EQ(test, grown * log->space.live_max, percpu_counter_sum(&log->space.live));
-	/* Who is refused leaves the room to others. */
+	/* A writer that is refused leaves the room to others. */
 	if (!grown)
 		lw_log(lw, "k", true);
 	KUNIT_EXPECT_EQ(test, -ENOSPC, lw_grow(lw));
 	KUNIT_EXPECT_EQ(test, log->space.live_max, percpu_counter_sum(&log->space.live));
 }
 
-/* Whatever is written from here on goes to a RAM disk. */
+/* Let the log write to a RAM disk from here on. */
 static void lw_open_disk(struct lw *lw)
 {
 	struct kvt_log_dev *dev = &lw->log->devs.dev[0];
@@ -307,7 +307,7 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 	lw_log(lw, "a", true);
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(1)));
 	lw_log(lw, "b", true);
-	/* Their segment has room for one of them, the other needs one, and none is free. */
+	/* The segment has room for one of the chunks; the other needs one, and none is free. */
 	log->space.part[0].append.pos = (struct kvt_log_pos) {
 		.segment = LW_STREAM, .block = LW_BLOCKS - 1
 	};
@@ -317,7 +317,7 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 	KUNIT_EXPECT_EQ(test, 1, chain->next.block);
 	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->state.flags));
 	KUNIT_EXPECT_EQ(test, -EAGAIN, kvt_log_synced(log, 1));
-	/* There is room: the same epoch is committed. */
+	/* Make room: the same epoch is committed. */
 	log->space.part[0].append.pos.block = 100;
 	KUNIT_EXPECT_EQ(test, 0, kvt_commit(lw->commits));
 	KUNIT_EXPECT_EQ(test, 1, log->state.durable);
@@ -326,7 +326,7 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 	mutex_unlock(&lw->commits->commit_lock);
 }
 
-/* It is refused before anything is done: there is nothing to be finished later. */
+/* The commit fails before it changes anything, so nothing has to be finished later. */
 static void a_commit_without_room_for_its_record_closes_no_epoch(struct kunit *test)
 {
 	struct lw *lw = lw_new(test);
@@ -350,8 +350,8 @@ static int lw_wait_space(void *arg)
 }
 
 /*
- * Until there is a commit, which nothing else may ask for, there is no use in trying again.  No
- * version that was given out comes near the one that is asked for.
+ * A writer need not try again before there is a commit, and possibly no other writer asks for one.
+ * All versions given out are far below the one that this writer asks for.
  */
 static void versions_beyond_the_lease_wait_for_a_commit(struct kunit *test)
 {
@@ -377,7 +377,7 @@ static void versions_beyond_the_lease_wait_for_a_commit(struct kunit *test)
 	mutex_unlock(&lw->commits->commit_lock);
 	KUNIT_EXPECT_LT(test, lw->value->version, log->state.lease);
 	KUNIT_EXPECT_TRUE(test, kvt_log_has_space(log));
-	/* The commit has woken it. */
+	/* The commit has woken the writer. */
 	for (i = 0; i < 60 * HZ && !completion_done(&writer.done); i++)
 		schedule_timeout_uninterruptible(1);
 	KUNIT_EXPECT_TRUE(test, completion_done(&writer.done));
@@ -386,7 +386,7 @@ static void versions_beyond_the_lease_wait_for_a_commit(struct kunit *test)
 	lw_log(lw, "k", true);
 }
 
-/* Change something, and commit it. */
+/* Make a change, and commit it. */
 static void lw_change(struct lw *lw)
 {
 	lw_log(lw, "a", true);
@@ -396,8 +396,8 @@ static void lw_change(struct lw *lw)
 }
 
 /*
- * What comes of it if there has been no commit for long, or there was one just now.  Returns
- * whether it looks again.
+ * Run the idle work as if the last commit was long ago, or just now.  Returns whether it has queued
+ * itself again.
  */
 static bool lw_idle(struct lw *lw, bool long_ago)
 {
@@ -419,13 +419,13 @@ static struct lw *lw_new_idle(struct kunit *test)
 	lw->log->space.part[0].append.pos = (struct kvt_log_pos) {
 		.segment = LW_STREAM, .block = 1
 	};
-	/* Nothing comes by itself while the test looks. */
+	/* The work must not run by itself during the test. */
 	lw->idle_ms = kvt_log_idle_ms + 1;
 	WRITE_ONCE(kvt_log_idle_ms, 60000);
 	return lw;
 }
 
-/* A commit that has anything is followed by one that has nothing, and that by none. */
+/* A commit with records is followed by an empty one, and that by none. */
 static void an_idle_log_has_one_empty_epoch_at_its_end(struct kunit *test)
 {
 	struct lw *lw = lw_new_idle(test);
@@ -454,17 +454,17 @@ static void a_log_that_is_not_idle_has_no_empty_epochs(struct kunit *test)
 
 	lw_change(lw);
 	KUNIT_EXPECT_TRUE(test, lw_idle(lw, false));
-	/* A commit is under way. */
+	/* Another commit is in progress. */
 	mutex_lock(&lw->commits->commit_lock);
 	KUNIT_EXPECT_TRUE(test, lw_idle(lw, true));
 	mutex_unlock(&lw->commits->commit_lock);
-	/* What is changed will be committed. */
+	/* A new change will be committed anyway. */
 	lw_log(lw, "b", true);
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
 	KUNIT_EXPECT_EQ(test, 1, log->state.durable);
 	lw_change(lw);
 	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&lw->commits->idle));
-	/* Nobody waits because of it, nor does it ask for a checkpoint. */
+	/* If there is no room, it makes no writer wait, nor does it ask for a checkpoint. */
 	lw->commits->chain[0].next.block = LW_BLOCKS - 2 * KVTREE_LOG_TRAILER_MAX + 1;
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
 	KUNIT_EXPECT_FALSE(test, test_bit(KVT_LOG_FULL, &log->state.flags));
@@ -482,7 +482,7 @@ static int pause_at_third(void *arg)
 	return ++*seen == 3 ? -ESTALE : 0;
 }
 
-/* Whoever destroys a store does not wait for all of it to be counted. */
+/* The destruction of a store does not wait until all of it is counted. */
 static void a_recount_ends_when_it_is_told(struct kunit *test)
 {
 	struct kt *kt = kt_open_engine(test, &kvt_masstree_ops, U64_MAX);
@@ -500,7 +500,7 @@ static void a_recount_ends_when_it_is_told(struct kunit *test)
 
 /* Blocks of the smallest extent: see selftests/durable/durable_room.c. */
 #define LW_EXTENT	32
-/* Workers, which each have a smaller one. */
+/* Workers; each may write one smaller extent. */
 #define LW_SAVERS	8
 
 /* Devices of all sizes, with segments of all sizes. */
@@ -521,7 +521,7 @@ static void a_table_describes_all_that_a_store_may_hold(struct kunit *test)
 			least = (u64)LW_EXTENT * KVTREE_LOG_BLOCK;
 			max = kvt_room_live_max(&lw->log->space);
 			KUNIT_EXPECT_LE(test, max / least + LW_SAVERS, extents);
-			/* What it can, it may: there is room for two checkpoints. */
+			/* And the store may hold as much as two checkpoints have room for. */
 			room = (u64)nr * size * KVTREE_LOG_BLOCK / 4;
 			KUNIT_EXPECT_LE(test, min(room, extents * least / 4 * 3),
 					lw->log->space.live_max);
@@ -530,14 +530,14 @@ static void a_table_describes_all_that_a_store_may_hold(struct kunit *test)
 	part->segs.nr = LW_SEGMENTS;
 }
 
-/* Bytes of small records that a segment has at least. */
+/* The bytes of small records that a segment holds at least. */
 static u64 lw_segment(const struct kvt_part *part)
 {
 	return (u64)le32_to_cpu(part->dev->super->segment_blocks) * KVTREE_LOG_BLOCK -
 	       KVT_LOG_CHUNK_SMALL;
 }
 
-/* Which is all that it may need of a device; one that is being made has taken some already. */
+/* A checkpoint gets all segments that it may need, even if it has taken some of them already. */
 static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 {
 	struct lw *lw = lw_new(test);
@@ -549,11 +549,11 @@ static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 	for (nr = 64; nr < 1U << 20; nr *= 4) {
 		part->segs.nr = nr;
 		kvt_room_init(&lw->log->space, lw->log->nr_streams);
-		/* A store that was filled on a machine with fewer CPUs has more than it may. */
+		/* A store filled on a machine with fewer CPUs may exceed what is allowed. */
 		for (fourths = 0; fourths <= 5; fourths++) {
 			live = kvt_room_live_max(&lw->log->space) / 4 * fourths;
 			percpu_counter_set(&lw->log->space.live, live);
-			/* With its table. */
+			/* One more for the table. */
 			need = DIV_ROUND_UP_ULL(live, lw_segment(part)) + 1;
 			last = kvt_room_keep(part, KVT_ROOM_SAVE);
 			KUNIT_EXPECT_LE(test, need + last, kvt_room_keep(part, KVT_ROOM_COMMIT));
@@ -570,7 +570,7 @@ static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 	part->segs.nr = LW_SEGMENTS;
 }
 
-/* As long as a checkpoint has its room there: what a stream writes makes it larger everywhere. */
+/* A stream's records enlarge the next checkpoint on all devices, so all must have room for it. */
 static void a_stream_takes_a_segment_if_all_devices_have_room(struct kunit *test)
 {
 	struct lw *lw = lw_new(test);
@@ -589,7 +589,7 @@ static void a_stream_takes_a_segment_if_all_devices_have_room(struct kunit *test
 	part[0].share = 1;
 	part[1].share = 1;
 	log->space.shares = 2;
-	/* One is free where all are counted. */
+	/* All segments of the first device count as free; one really is. */
 	part[0].segs.seg[LW_STREAM].state = KVT_SEG_FREE;
 	part[0].segs.nr_free = LW_SEGMENTS;
 	least = kvt_room_keep(&part[1], KVT_ROOM_COMMIT);
@@ -612,7 +612,7 @@ static void streams_make(struct lw *lw, u64 live)
 	KUNIT_ASSERT_EQ(lw->test, 0, kvt_streams_init(log));
 }
 
-/* It was filled on a machine with fewer CPUs, and every stream needs segments. */
+/* The store was filled on a machine with fewer CPUs, and every stream needs room. */
 static void streams_are_so_many_that_there_is_room_for_what_is_live(struct kunit *test)
 {
 	struct lw *lw = lw_new(test);
@@ -627,13 +627,13 @@ static void streams_are_so_many_that_there_is_room_for_what_is_live(struct kunit
 		streams_make(lw, 0);
 		most = log->nr_streams;
 		max = kvt_room_live_max(&log->space);
-		/* What a full store has may be as much off. */
+		/* The count of live bytes of a full store may be off by the slack. */
 		streams_make(lw, max + slack);
 		KUNIT_EXPECT_EQ(test, most, log->nr_streams);
 		streams_make(lw, max + slack + 1);
 		KUNIT_EXPECT_EQ(test, most / 2, log->nr_streams);
 		KUNIT_EXPECT_LT(test, max, kvt_room_live_max(&log->space));
-		/* More than there is room for at all. */
+		/* More than there is room for with any number of streams. */
 		streams_make(lw, S64_MAX / 2);
 		KUNIT_EXPECT_EQ(test, 1, log->nr_streams);
 	}
@@ -641,13 +641,13 @@ static void streams_are_so_many_that_there_is_room_for_what_is_live(struct kunit
 	streams_make(lw, 0);
 }
 
-/* The place of a chunk with so many blocks of an epoch. */
+/* Take the place of a chunk with @blocks blocks of an epoch. */
 static int lw_append(struct lw *lw, u32 stream, u32 blocks, u64 epoch, struct kvt_log_pos *pos)
 {
 	return kvt_append(&lw->log->space.part[0], stream, blocks, epoch, pos);
 }
 
-/* The first @nr segments are free, and so are many that nobody needs. */
+/* Make a log with the first @nr segments free; it counts many more, for the reserves. */
 static struct lw *lw_new_room(struct kunit *test, u32 nr)
 {
 	struct lw *lw = lw_new(test);
@@ -673,11 +673,11 @@ static void streams_of_a_device_share_its_segment(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, LW_BLOCKS - 1, c.block);
 	KUNIT_EXPECT_EQ(test, LW_STREAM, c.segment);
 	KUNIT_EXPECT_EQ(test, a.sequence, c.sequence);
-	/* It is full. */
+	/* The segment is full. */
 	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, lw_append(lw, 1, 1, 1, &b));
 }
 
-/* Others may have written an older epoch to it, and after that. */
+/* Another stream may have written an older epoch to a segment, later than a newer epoch. */
 static void a_segment_stays_until_all_streams_epochs_are_of_no_use(struct kunit *test)
 {
 	struct lw *lw = lw_new_room(test, 2);
@@ -697,7 +697,7 @@ static void a_segment_stays_until_all_streams_epochs_are_of_no_use(struct kunit 
 	part->segs.nr = LW_SEGMENTS;
 }
 
-/* Whichever stream it is of: what is closed goes on. */
+/* Chunks of all streams wait if their epoch is open; those of closed epochs go on. */
 static void an_open_epoch_waits_until_what_fills_segments_is_durable(struct kunit *test)
 {
 	struct lw *lw = lw_new_room(test, 2);
@@ -708,7 +708,7 @@ static void an_open_epoch_waits_until_what_fills_segments_is_durable(struct kuni
 	part->append.ahead = 1;
 	state->epoch = 2;
 	state->durable = 0;
-	/* The second stream is behind, and writes last what the first one has begun. */
+	/* The second stream is behind: it fills the segment that the first one has begun. */
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, 1, 2, &pos));
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_BLOCKS - 2, 1, &pos));
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_BLOCKS - 1, 1, &pos));
@@ -716,19 +716,19 @@ static void an_open_epoch_waits_until_what_fills_segments_is_durable(struct kuni
 	state->durable = 1;
 	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 0, 1, 2, &pos));
 	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 1, 1, 3, &pos));
-	/* Nor is the rest of a segment for it that a closed epoch has taken beyond that. */
+	/* Nor may an open epoch use a segment that a closed one has taken beyond the limit. */
 	part->append.pos.block = LW_BLOCKS / 2;
 	part->append.closed = true;
 	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 0, 1, 2, &pos));
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, LW_BLOCKS / 2, 1, &pos));
-	/* There is none for them, but they need not wait for anything else. */
+	/* No segment is free, but the chunks need not wait for anything else. */
 	state->epoch = 3;
 	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, lw_append(lw, 0, 1, 2, &pos));
 	state->durable = 2;
 	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, lw_append(lw, 1, 1, 3, &pos));
 }
 
-/* A commit has closed the epoch, and writers may still find it open. */
+/* A commit is closing the epoch, but writers may still see it as open. */
 static void the_last_extents_are_for_what_an_epoch_has_when_it_is_closed(struct kunit *test)
 {
 	struct lw *lw = lw_new_room(test, 1);
@@ -766,7 +766,7 @@ static void complete_device(struct work_struct *work)
 
 #define WAITERS	4
 
-/* As many workers as one may have wait for its device, and the other's work is done. */
+/* One log's workers wait for its device, as many as are allowed; the other log's work is done. */
 static void a_log_waits_for_no_others_devices(struct kunit *test)
 {
 	struct lw *frozen = lw_new(test), *lw = lw_new(test);
