@@ -82,7 +82,7 @@ static int audit_range(struct audit *audit, u32 i)
 		return verdict;
 	audit_index(audit, i);
 	WARN(audit->nr || audit->versions,
-	     "kvtree: range %u of %u is not what the index has: %lld keys, versions off by %lld\n",
+	     "kvtree: range %u of %u differs from the index: by %lld keys, versions by %lld\n",
 	     i, dir->nr, audit->nr, audit->versions);
 	return 0;
 }

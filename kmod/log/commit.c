@@ -22,7 +22,7 @@
 unsigned int kvt_log_idle_ms = 1000;
 KVT_EXPORT_FOR_TESTS(kvt_log_idle_ms);
 KVT_LOG_PARAM(log_idle_ms, kvt_log_idle_ms, 0, 60000);
-MODULE_PARM_DESC(log_idle_ms, "ms without a commit after which an empty one shows that the last was durable, at most 60000; 0: never");
+MODULE_PARM_DESC(log_idle_ms, "ms for which a store is idle before it commits an empty epoch, at most 60000; 0: never");
 
 /* Close the open epoch, unless a closed one is not durable yet.  Returns the epoch to commit. */
 static u64 commit_close(struct kvt_log *log)

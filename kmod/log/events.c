@@ -7,7 +7,7 @@
 /* The maximum bounds how much a crash can lose. */
 static unsigned int log_epoch_ms = 10;
 KVT_LOG_PARAM(log_epoch_ms, log_epoch_ms, 0, 200);
-MODULE_PARM_DESC(log_epoch_ms, "ms after which changes that nobody waits for are made durable, at most 200");
+MODULE_PARM_DESC(log_epoch_ms, "ms for which asynchronous changes are collected before they are made durable, at most 200");
 
 /**
  * kvt_log_commit_later() - schedule a commit after log_epoch_ms

@@ -26,11 +26,11 @@
 static unsigned int log_range_bytes = KVT_AUDITS ? SZ_1K : KVT_LOG_PIECE_BYTES;
 /* With many small ranges, the directory would take more than the room kept for checkpoints. */
 KVT_LOG_PARAM(log_range_bytes, log_range_bytes, KVT_AUDITS ? 64 : SZ_4K, KVT_LOG_PIECE_BYTES);
-MODULE_PARM_DESC(log_range_bytes, "bytes of records after which a checkpoint begins another range, at most 65536");
+MODULE_PARM_DESC(log_range_bytes, "bytes of records in a range of a checkpoint, at most 65536");
 
 static unsigned int log_cover_bits = KVT_AUDITS ? 5 : KVTREE_LOG_COVER_BITS;
 KVT_LOG_PARAM(log_cover_bits, log_cover_bits, 1, KVTREE_LOG_COVER_BITS);
-MODULE_PARM_DESC(log_cover_bits, "bits of a key's hash by which checkpoints tell what has changed in a range, at most 12");
+MODULE_PARM_DESC(log_cover_bits, "bits of a key's hash that checkpoints use to track changes in a range, at most 12");
 
 static u64 piece_bytes(const struct kvt_log_piece *piece)
 {

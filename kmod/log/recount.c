@@ -65,6 +65,6 @@ void kvt_recount_check(struct kvt_log *log)
 
 	if (KVT_AUDITS && !kvt_log_recount(log, NULL, NULL, &live))
 		WARN(counted != live.bytes || large != live.large,
-		     "kvtree: %lld bytes are live, %lld of large records, but %lld and %lld are there\n",
+		     "kvtree: counted %lld live bytes, %lld of large records, but there are %lld and %lld\n",
 		     counted, large, live.bytes, live.large);
 }

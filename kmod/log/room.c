@@ -69,7 +69,7 @@ struct reserve {
  */
 static unsigned int log_replay_mb = 64;
 KVT_LOG_PARAM(log_replay_mb, log_replay_mb, 1, UINT_MAX);
-MODULE_PARM_DESC(log_replay_mb, "MiB that may be in the log after a checkpoint before the next one is made; more if more is live");
+MODULE_PARM_DESC(log_replay_mb, "MiB of log after which the next checkpoint is made; more if more is live");
 
 /*
  * The bytes that a segment holds at least if all records are small.  A part of large segments is

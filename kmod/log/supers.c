@@ -42,7 +42,7 @@ static bool copy_is_foreign(struct kvt_log_dev *dev, u64 number, __le64 write_id
 static int supers_foreign(struct kvt_log *log)
 {
 	kvt_log_fail(&log->state, -EIO,
-		     "somebody else writes superblocks: is it attached on another machine?");
+		     "its superblocks were changed: is it attached on another machine?");
 	return -EIO;
 }
 

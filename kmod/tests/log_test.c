@@ -759,7 +759,7 @@ static void what_cannot_be_read_is_said_with_its_epoch(struct kunit *test)
 	commit.block = 3;
 	ld_expect_said(ld, &commit, "epoch 3 cannot be read");
 	commit.block = 5;
-	ld_expect_said(ld, &commit, "epoch 4 may be where nothing can be read");
+	ld_expect_said(ld, &commit, "epoch 4 may be in blocks that cannot be read");
 	ld_expect_said(ld, &e[0].pos, "epoch 1 cannot be read");
 	ld_expect_said(ld, &e[2].pos, "epoch 3 cannot be read");
 	ld_expect_said(ld, &stream, "epoch 3 cannot be read");
@@ -1193,8 +1193,8 @@ struct restoring {
 	struct completion more;		/* the others read */
 	struct completion held;		/* the reader of @held_block waits */
 	u64 held_block;
-	u64 last_segment;		/* the first block of the last segment to visit */
-	u64 values;			/* values to be replayed before that; 0: no extent is read */
+	u64 last_segment;		/* first block of the last segment to visit */
+	u64 values;			/* values to be replayed before it; 0: read no extent */
 	bool visits_last;
 };
 

@@ -320,7 +320,7 @@ static int found_judge(struct kvt_log_set *set, const struct kvt_log_found *foun
 	}
 	if (max(found->epoch, max(found->generation, found->version_lease)) >=
 	    KVT_LOG_NUMBER_MAX / 2) {
-		kvt_log_say(set, "epochs, lives or versions have come to their end");
+		kvt_log_say(set, "no epochs, lives or versions are left");
 		return KVT_LOG_DAMAGED;
 	}
 	return KVT_LOG_SOUND;

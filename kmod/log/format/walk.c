@@ -216,7 +216,7 @@ static int walk_end(struct kvt_log_walk *walk)
 	if (verdict == KVT_LOG_END && begun)
 		walk_say(walk, "is not complete: the epoch is left out");
 	if (verdict == -EIO)
-		walk_say(walk, "may be where nothing can be read");
+		walk_say(walk, "may be in blocks that cannot be read");
 	return verdict;
 }
 
