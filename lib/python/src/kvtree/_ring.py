@@ -405,7 +405,7 @@ class Ring:
         """Execute a batch of the same store as one operation; see Batch.run()."""
         self._mine()
         if batch._store is not self._store:
-            raise ValueError("the batch belongs to another store")
+            raise ValueError('the batch belongs to another store')
         return self._queue(_BatchOperation(self, batch))
 
     def _queue(self, operation: Operation[T]) -> Operation[T]:
