@@ -167,7 +167,7 @@ def test_a_batch_is_one_operation(store: Store, ring: Ring) -> None:
         batch.add(b'n', 1)
     operation = ring.run(batch)
     for use in (batch.run, batch.clear, lambda: batch.get(b'k'), lambda: ring.run(batch)):
-        with pytest.raises(RuntimeError, match='under way'):
+        with pytest.raises(RuntimeError, match='in progress'):
             use()
     assert operation.wait() == batch.results
     assert (stored.done, found.value) == (True, {1: b'one'})
