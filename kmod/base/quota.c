@@ -106,7 +106,7 @@ static int pool_charge(struct kvt_pool *pool, s64 n)
 	struct kvt_pool_cpu *cpu = raw_cpu_ptr(pool->cpu);
 	int err;
 
-	/* Over the limit, memory given back must not be charged again. */
+	/* Over the limit, what was given back must not be charged again. */
 	if (!READ_ONCE(pool->over) && stock_take(cpu, n))
 		return 0;
 	err = pool_draw(pool, cpu, n);

@@ -36,9 +36,10 @@
  * validator, under RCU.  All other steps may sleep if the way in allows it.
  *
  * **Retries.**  Until *commit* neither the store nor the operation has changed.  An update that
- * lacks something releases the place, gets it, and prepares again (enum writer_step).  But before
- * it waits for other threads, because the store has too much memory to be freed (*admit*) or its
- * log has no room (*decide*), it frees its own data, and afterwards starts again at *admit*.
+ * lacks something releases the place, gets what it lacks, and prepares again (enum writer_step).
+ * But before it waits for other threads, because the store has too much memory to be freed
+ * (*admit*) or its log has no room (*decide*), it frees its own data, and afterwards starts again
+ * at *admit*.
  *
  * **Waiting.**  An ioctl sleeps.  So do batches (those of io_uring on its workers) and posts that
  * could not be made at once (in their store's queue).  A command of io_uring goes to a worker to

@@ -36,7 +36,7 @@ struct checkpoint {
 	u64 lease;				/* on versions: the same on all devices */
 	struct kvt_log_pos commit[KVTREE_LOG_DEVS_MAX];	/* of the trailer of epoch + 1 */
 	enum how how;
-	u64 directory;				/* most bytes of the old directory */
+	u64 directory;				/* bytes of the old one, one more piece per range */
 	bool full;				/* everything is written again */
 	struct kvt_ranges *ranges;		/* the new ones */
 	struct kvt_saved saved;

@@ -32,7 +32,7 @@ u32 kvt_super_close_life(struct kvtree_log_super *super, u64 epoch);
 struct kvt_job {
 	u32 first;		/* index of the first range, in the old directory */
 	u32 end;		/* index after the last one */
-	u32 delta_max;		/* most bytes of the range's delta; 0: write a base */
+	u32 delta_max;		/* limit on the bytes of the range's delta; 0: write a base */
 };
 
 /* What a checkpoint writes, and has written. */

@@ -35,7 +35,7 @@ struct kvt_commits {
 	struct kvt_log log;
 	struct kvt_chain chain[KVTREE_LOG_DEVS_MAX];
 	struct kvt_carry carry;
-	struct mutex commit_lock;	/* one commit at a time; protects all but idle */
+	struct mutex commit_lock;	/* serializes commits; protects the fields up to unproved */
 	u64 lease_next;			/* the lease in the next trailers */
 	unsigned long committed;	/* jiffies of the last commit */
 	bool unproved;			/* it had records, and no commit has followed */

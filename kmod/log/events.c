@@ -51,7 +51,7 @@ u64 kvt_log_dirty_epoch(const struct kvt_log *log)
 {
 	if (test_bit(KVT_LOG_DIRTY, &log->state.flags))
 		return READ_ONCE(log->state.epoch);
-	/* Pairs with commit_close(): if DIRTY is clear, no record is in an epoch after @closed. */
+	/* Pairs with commit_close(): no earlier record is in an epoch after @closed. */
 	smp_rmb();
 	return READ_ONCE(log->state.closed);
 }
@@ -166,7 +166,7 @@ struct kvt_event *kvt_log_durable_event(struct kvt_log *log)
 }
 
 /**
- * kvt_log_waiters() - list the tasks that wait for the log
+ * kvt_log_waiters() - list the processes that wait for the log
  * @log: the log
  * @waiters: they are added to this list
  *

@@ -340,7 +340,7 @@ static int life_begin(struct kvt_life *life)
 	return err;
 }
 
-/* No life begins: changes are refused, and the recovered epoch is durable already. */
+/* No life begins: changes are refused, and all that was recovered counts as durable. */
 static void log_start_read_only(struct kvt_log *log)
 {
 	set_bit(KVT_LOG_STOPPED, &log->state.flags);

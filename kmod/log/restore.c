@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "life.h"
 
-/* Most workers.  One more than there are CPUs is started, as some of them wait for a device. */
+/* The most workers.  One more than there are CPUs is started, as some of them wait for a device. */
 #define WORKERS_MAX	16
 /* The most extents that wait for a worker. */
 #define QUEUE		64

@@ -65,7 +65,7 @@ struct saver {
 	bool active;			/* there may be more keys in it */
 	bool bounded;			/* false: it goes on to the last key */
 	bool delta;			/* it is one range, and a delta of it is written */
-	struct bound end;		/* the first key after it */
+	struct bound end;		/* excluded: keys are less than this */
 	struct kvt_iter *iter;
 
 	const struct kvt_job *job;	/* the interval is a part of it */
@@ -671,7 +671,7 @@ static void saving_run(struct saving *saving)
 	for (i = 1; i < saving->nr; i++)
 		queue_work(saving->saved->log->state.wq, &saving->savers[i].work);
 	saver_work(&saving->savers[0].work);
-	/* Everything is written: a worker that has not begun yet is not needed. */
+	/* No work is left to take, or saving ends: a worker that has not begun is not needed. */
 	for (i = 1; i < saving->nr; i++)
 		cancel_work_sync(&saving->savers[i].work);
 }

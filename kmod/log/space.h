@@ -56,9 +56,9 @@ struct kvt_seg_table {
 struct kvt_append {
 	struct mutex lock;		/* protects all fields */
 	struct kvt_log_pos pos;		/* of the next chunk; block 0: no segment yet */
-	bool closed;			/* only closed epochs use the segment while it is ahead */
+	bool closed;			/* the segment is for closed epochs while append_ahead() */
 	u64 epoch;			/* the last one that has been given a place */
-	u32 ahead;			/* most segments filled with records not yet durable */
+	u32 ahead;			/* limit on segments filled with records not yet durable */
 	u32 nr_filled;			/* segments filled so far */
 	u64 filled[KVT_LOG_AHEAD_MAX];	/* @epoch then; nr_filled % ahead is the oldest */
 };
@@ -89,7 +89,7 @@ struct kvt_space {
 	u64 replay_bytes;		/* bytes that a recovery reads besides the checkpoint */
 	bool whole;			/* the last checkpoint wrote all that was live */
 	struct percpu_counter live;	/* bytes that a checkpoint would write */
-	s32 live_batch;			/* most bytes that a CPU has counted for itself only */
+	s32 live_batch;			/* limit on the bytes that a CPU counts for itself only */
 	atomic64_t large;		/* see struct kvt_live */
 };
 

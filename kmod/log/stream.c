@@ -108,7 +108,7 @@ static int reserve_check(struct kvt_log *log, u64 version, struct kvt_live more)
 	if (unlikely(test_bit(KVT_LOG_FULL, &log->state.flags)))
 		return -EAGAIN;
 	if (unlikely(version >= READ_ONCE(log->state.lease))) {
-		/* If two writers ask at once, the higher version may be lost: it is asked again. */
+		/* Of two writers at once, the one with the higher version may have to ask again. */
 		WRITE_ONCE(log->state.lease_asked, max(version, READ_ONCE(log->state.lease_asked)));
 		return -EAGAIN;
 	}

@@ -1082,7 +1082,7 @@ static void tidy_all_ids(enum kvt_park at)
 	if (at != KVT_PARK_BW_SPLIT_BUILT && at != KVT_PARK_BW_ROOT_BUILT)
 		return;
 	hazard.passed++;
-	/* The newest first: nothing leads to these pages yet.  They may not be split. */
+	/* The newest first: nothing leads to these yet.  Consolidation is allowed, a split not. */
 	for (id = end; id-- > 0;) {
 		bw_tidy(tree, id, 0, false, GFP_NOWAIT);
 		bw_tidy(tree, id, 8, false, GFP_NOWAIT);

@@ -1343,7 +1343,7 @@ static void a_restore_ends_when_all_that_it_has_found_is_replayed(struct kunit *
 	KUNIT_EXPECT_EQ(test, RESTORED, kt_stat(kt, KVTREE_STAT_VALUES));
 }
 
-/* It waits for the workers; each completes its current extent, and drops what is queued. */
+/* It waits for the workers to complete their current extents, and what is queued is dropped. */
 static void a_fatal_signal_ends_a_restore_that_has_found_all(struct kunit *test)
 {
 	struct kt *kt = kt_open(test);

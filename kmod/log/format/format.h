@@ -39,7 +39,7 @@ struct kvt_log_dev_super {
 	struct kvtree_log_super copy[KVTREE_LOG_SUPER_COPIES];
 	bool valid[KVTREE_LOG_SUPER_COPIES];
 	bool unread;				/* a copy cannot be read */
-	const struct kvtree_log_super *super;	/* the valid one: see set_choose() */
+	const struct kvtree_log_super *super;	/* the copy in use: see set_choose() */
 	u32 slot;				/* the device's index in the caller's list */
 };
 
@@ -54,8 +54,8 @@ struct kvt_log_set {
 	bool mend;				/* accept one copy overwritten by others */
 	/* Set by kvt_log_set_load(); devices are in the order of their index. */
 	u32 nr_devs;
-	u64 number;				/* the highest one of the valid superblocks */
-	bool previous;				/* all have one valid copy, and a previous one */
+	u64 number;				/* the highest one of the superblocks in use */
+	bool previous;				/* all have one copy of these, and one before */
 	u64 version_end;			/* versions of records are below this */
 	struct kvt_log_dev_super *dev;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Superblocks: choose the valid copies, and check that the set of devices is complete. */
+/* Superblocks: choose the copies to use, and check that the set of devices is complete. */
 #include "format.h"
 
 /**
@@ -333,7 +333,7 @@ static bool set_has(const struct kvt_log_set *set, const struct kvtree_log_super
 	return true;
 }
 
-/* Choose @like's change as the valid one.  @other: the first device's other copy, or NULL. */
+/* Use the superblocks of @like's change.  @other: the first device's other copy, or NULL. */
 static void set_take(struct kvt_log_set *set, const struct kvtree_log_super *like,
 		     const struct kvtree_log_super *other)
 {
