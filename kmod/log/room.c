@@ -516,10 +516,15 @@ void kvt_room_stop_writers(struct kvt_space *space)
 {
 	struct kvt_log_state *state = space->state;
 
-	if (!test_and_set_bit(KVT_LOG_FULL, &state->flags))
-		kvt_stat_inc(state->env.stats, KVTREE_STAT_LOG_FULL);
-	queue_delayed_work(state->wq, &state->checkpoint, 0);
+	if (test_and_set_bit(KVT_LOG_FULL, &state->flags)) {
+		queue_delayed_work(state->wq, &state->checkpoint, 0);
+		return;
+	}
+	kvt_stat_inc(state->env.stats, KVTREE_STAT_LOG_FULL);
+	/* If one failed while there was room, it is queued for much later. */
+	mod_delayed_work(state->wq, &state->checkpoint, 0);
 }
+KVT_EXPORT_FOR_TESTS(kvt_room_stop_writers);
 
 static enum kvtree_log_kind room_kind(enum kvt_room room)
 {

@@ -18,6 +18,7 @@
 
 #define LW_SEGMENTS	64
 #define LW_BLOCKS	512	/* of a segment; the disk has less than two */
+#define LW_SMALL	128	/* of a segment where several are needed */
 /* Segments with a fixed use. */
 #define LW_STREAM	0
 #define LW_COMMIT	1
@@ -647,13 +648,14 @@ static int lw_append(struct lw *lw, u32 stream, u32 blocks, u64 epoch, struct kv
 	return kvt_append(&lw->log->space.part[0], stream, blocks, epoch, pos);
 }
 
-/* Make a log with the first @nr segments free; it counts many more, for the reserves. */
+/* Make a log with the first @nr segments free, of LW_SMALL blocks; it counts many more. */
 static struct lw *lw_new_room(struct kunit *test, u32 nr)
 {
 	struct lw *lw = lw_new(test);
 	struct kvt_seg_table *segs = &lw->log->space.part[0].segs;
 
 	lw_open_disk(lw);
+	lw->log->devs.dev[0].super->segment_blocks = cpu_to_le32(LW_SMALL);
 	while (nr)
 		segs->seg[--nr].state = KVT_SEG_FREE;
 	segs->nr_free = 1000;
@@ -666,11 +668,11 @@ static void streams_of_a_device_share_its_segment(struct kunit *test)
 	struct kvt_log_pos a, b, c;
 
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, 3, 1, &a));
-	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_BLOCKS - 5, 1, &b));
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_SMALL - 5, 1, &b));
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, 1, 1, &c));
 	KUNIT_EXPECT_EQ(test, 1, a.block);
 	KUNIT_EXPECT_EQ(test, 4, b.block);
-	KUNIT_EXPECT_EQ(test, LW_BLOCKS - 1, c.block);
+	KUNIT_EXPECT_EQ(test, LW_SMALL - 1, c.block);
 	KUNIT_EXPECT_EQ(test, LW_STREAM, c.segment);
 	KUNIT_EXPECT_EQ(test, a.sequence, c.sequence);
 	/* The segment is full. */
@@ -680,19 +682,21 @@ static void streams_of_a_device_share_its_segment(struct kunit *test)
 /* Another stream may have written an older epoch to a segment, later than a newer epoch. */
 static void a_segment_stays_until_all_streams_epochs_are_of_no_use(struct kunit *test)
 {
-	struct lw *lw = lw_new_room(test, 2);
+	struct lw *lw = lw_new_room(test, 3);
 	struct kvt_part *part = &lw->log->space.part[0];
 	struct kvt_log_pos pos;
 
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, 1, 2, &pos));
-	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, 1, 1, &pos));
-	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_BLOCKS - 1, 3, &pos));
-	KUNIT_ASSERT_EQ(test, LW_COMMIT, pos.segment);
-	part->segs.nr = 1;
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_SMALL - 2, 1, &pos));
+	/* The second segment has only the older epoch, the third the newest. */
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_SMALL - 1, 1, &pos));
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, 1, 3, &pos));
+	KUNIT_ASSERT_EQ(test, 2, pos.segment);
+	part->segs.nr = 3;
 	kvt_segs_save_begin(&part->segs, 1, true);
-	KUNIT_EXPECT_EQ(test, 0, part->segs.useless);
-	kvt_segs_save_begin(&part->segs, 2, true);
 	KUNIT_EXPECT_EQ(test, 1, part->segs.useless);
+	kvt_segs_save_begin(&part->segs, 2, true);
+	KUNIT_EXPECT_EQ(test, 2, part->segs.useless);
 	part->segs.saving = false;
 	part->segs.nr = LW_SEGMENTS;
 }
@@ -700,32 +704,48 @@ static void a_segment_stays_until_all_streams_epochs_are_of_no_use(struct kunit 
 /* Chunks of all streams wait if their epoch is open; those of closed epochs go on. */
 static void an_open_epoch_waits_until_what_fills_segments_is_durable(struct kunit *test)
 {
-	struct lw *lw = lw_new_room(test, 2);
+	struct lw *lw = lw_new_room(test, 3);
 	struct kvt_log_state *state = &lw->log->state;
 	struct kvt_part *part = &lw->log->space.part[0];
 	struct kvt_log_pos pos;
 
 	part->append.ahead = 1;
 	state->epoch = 2;
-	state->durable = 0;
 	/* The second stream is behind: it fills the segment that the first one has begun. */
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, 1, 2, &pos));
-	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_BLOCKS - 2, 1, &pos));
-	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_BLOCKS - 1, 1, &pos));
-	KUNIT_EXPECT_EQ(test, LW_COMMIT, pos.segment);
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_SMALL - 2, 1, &pos));
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_SMALL - 1, 1, &pos));
+	KUNIT_EXPECT_EQ(test, 1, pos.segment);
 	state->durable = 1;
 	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 0, 1, 2, &pos));
 	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 1, 1, 3, &pos));
-	/* Nor may an open epoch use a segment that a closed one has taken beyond the limit. */
-	part->append.pos.block = LW_BLOCKS / 2;
-	part->append.closed = true;
+	/* A closed epoch gets the third segment, whose rest is not for an open one either. */
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, 1, 1, &pos));
+	KUNIT_EXPECT_EQ(test, 2, pos.segment);
 	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 0, 1, 2, &pos));
-	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, LW_BLOCKS / 2, 1, &pos));
-	/* No segment is free, but the chunks need not wait for anything else. */
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, 1, 1, &pos));
 	state->epoch = 3;
-	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, lw_append(lw, 0, 1, 2, &pos));
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, 1, 2, &pos));
+	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 1, 1, 3, &pos));
 	state->durable = 2;
-	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, lw_append(lw, 1, 1, 3, &pos));
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, 1, 3, &pos));
+	KUNIT_EXPECT_EQ(test, 2, pos.segment);
+}
+
+/* A checkpoint that has failed while there was room is tried again much later. */
+static void writers_that_wait_have_a_checkpoint_made_at_once(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_log_state *state = &lw->log->state;
+
+	queue_delayed_work(state->wq, &state->checkpoint, 3600 * HZ);
+	kvt_room_stop_writers(&lw->log->space);
+	KUNIT_EXPECT_FALSE(test, timer_pending(&state->checkpoint.timer));
+	flush_workqueue(state->wq);
+	/* If that fails, others that find no room do not change when it is tried again. */
+	queue_delayed_work(state->wq, &state->checkpoint, 3600 * HZ);
+	kvt_room_stop_writers(&lw->log->space);
+	KUNIT_EXPECT_TRUE(test, timer_pending(&state->checkpoint.timer));
 }
 
 /* A commit is closing the epoch, but writers may still see it as open. */
@@ -739,8 +759,15 @@ static void the_last_extents_are_for_what_an_epoch_has_when_it_is_closed(struct 
 	KUNIT_ASSERT_TRUE(test, kvt_stream_close(s, 1));
 	s->nr_extents = KVT_LOG_EXTENTS - KVT_LOG_BUFS;
 	state->closed = 1;
+	/* The stream asks for a commit, unless a checkpoint is making room. */
+	set_bit(KVT_LOG_FULL, &state->flags);
 	KUNIT_EXPECT_FALSE(test, kvt_stream_flush_begin(s, 1));
 	kvt_stream_flush_end(s);
+	KUNIT_EXPECT_EQ(test, 0, state->wanted);
+	clear_bit(KVT_LOG_FULL, &state->flags);
+	KUNIT_EXPECT_FALSE(test, kvt_stream_flush_begin(s, 1));
+	kvt_stream_flush_end(s);
+	KUNIT_EXPECT_EQ(test, 1, state->wanted);
 	KUNIT_EXPECT_EQ(test, KVT_LOG_EXTENTS - KVT_LOG_BUFS, s->nr_extents);
 	WRITE_ONCE(state->epoch, 2);
 	KUNIT_EXPECT_TRUE(test, kvt_stream_flush_begin(s, 1));
@@ -819,6 +846,7 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(streams_of_a_device_share_its_segment),
 	KUNIT_CASE(a_segment_stays_until_all_streams_epochs_are_of_no_use),
 	KUNIT_CASE(an_open_epoch_waits_until_what_fills_segments_is_durable),
+	KUNIT_CASE(writers_that_wait_have_a_checkpoint_made_at_once),
 	KUNIT_CASE(the_last_extents_are_for_what_an_epoch_has_when_it_is_closed),
 	{}
 };
