@@ -71,9 +71,8 @@ static void append_filled(struct kvt_part *part)
 /* Make sure that the current segment has room for a chunk. */
 static int append_segment(struct kvt_part *part, u32 stream, u32 blocks, u64 epoch)
 {
-	u32 size = le32_to_cpu(part->dev->super->segment_blocks);
 	struct kvt_append *append = &part->append;
-	bool fits = append->pos.block && blocks <= size - append->pos.block;
+	bool fits = kvt_part_fits(part, &append->pos, blocks);
 	struct kvt_log_pos pos;
 	int err;
 

@@ -82,29 +82,23 @@ int kvt_carry_note(struct kvt_commits *commits, const struct kvt_log_extent *ext
 	return 0;
 }
 
-/* Whether this many blocks fit into a position's segment. */
-static bool pos_takes(const struct kvt_log_dev *dev, const struct kvt_log_pos *pos, u32 blocks)
-{
-	return pos->block && pos->block + blocks <= le32_to_cpu(dev->super->segment_blocks);
-}
-
 /**
  * kvt_carry_segments() - count the segments that a carried epoch takes
  * @commits: of the log
- * @dev: the device
+ * @part: of the space, on a device
  *
  * Return: how many; 0: nothing is carried.
  */
-u32 kvt_carry_segments(const struct kvt_commits *commits, const struct kvt_log_dev *dev)
+u32 kvt_carry_segments(const struct kvt_commits *commits, const struct kvt_part *part)
 {
 	const struct kvt_carry *carry = &commits->carry;
 	struct kvt_log_pos pos = {};
 	u32 nr = 0, i;
 
 	for (i = 0; i < carry->nr; i++) {
-		if (carry->extent[i].dev != dev->index)
+		if (carry->extent[i].dev != part->dev->index)
 			continue;
-		if (!pos_takes(dev, &pos, carry->extent[i].blocks)) {
+		if (!kvt_part_fits(part, &pos, carry->extent[i].blocks)) {
 			pos.block = 1;
 			nr++;
 		}
@@ -163,7 +157,7 @@ static int dev_copy(struct kvt_commits *commits, struct kvt_log_dev *dev, u8 *bu
 
 		if (extent->dev != dev->index)
 			continue;
-		if (!pos_takes(dev, &pos, extent->blocks)) {
+		if (!kvt_part_fits(part, &pos, extent->blocks)) {
 			if (pos.block)
 				kvt_segs_shut(&part->segs, pos.segment);
 			err = kvt_room_take(part, KVT_ROOM_DRAIN, extent->stream, &pos);

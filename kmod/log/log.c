@@ -290,7 +290,7 @@ static bool life_may_begin(const struct kvt_life *life,
 
 	for (i = 0; i < log->devs.nr; i++)
 		if (!has_room(&log->space.part[i],
-			      kvt_carry_segments(commits, &log->devs.dev[i])))
+			      kvt_carry_segments(commits, &log->space.part[i])))
 			return false;
 	return !lives_full(life);
 }

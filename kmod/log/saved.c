@@ -23,11 +23,10 @@
 int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks, enum kvt_room room)
 {
 	struct kvt_part *part = &saved->log->space.part[i];
-	u32 size = le32_to_cpu(part->dev->super->segment_blocks);
 
-	if (blocks > size - 1)
+	if (blocks > le32_to_cpu(part->dev->super->segment_blocks) - 1)
 		return KVT_LOG_NO_ROOM;
-	if (part->image.block && blocks <= size - part->image.block)
+	if (kvt_part_fits(part, &part->image, blocks))
 		return 0;
 	return kvt_room_take(part, room, 0, &part->image);
 }

@@ -100,6 +100,13 @@ static inline u64 kvt_part_segment(const struct kvt_part *part)
 	       KVT_LOG_CHUNK_BYTES;
 }
 
+/* Whether a chunk fits into what is left of a position's segment.  Block 0: no segment yet. */
+static inline bool kvt_part_fits(const struct kvt_part *part, const struct kvt_log_pos *pos,
+				 u32 blocks)
+{
+	return pos->block && blocks <= le32_to_cpu(part->dev->super->segment_blocks) - pos->block;
+}
+
 /* The number of streams that write to a device. */
 static inline u32 kvt_part_streams(const struct kvt_part *part)
 {
