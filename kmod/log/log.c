@@ -65,8 +65,7 @@ static int life_init_dev(struct kvt_life *life, u32 i)
 	dev->super = kmemdup(super, sizeof(*super), GFP_KERNEL);
 	if (!dev->super || !chain->trailer)
 		return -ENOMEM;
-	log->space.capacity += (u64)le32_to_cpu(super->nr_segments) *
-			       le32_to_cpu(super->segment_blocks) * KVTREE_LOG_BLOCK;
+	log->space.capacity += le32_to_cpu(super->nr_segments) * kvt_part_bytes(part);
 	return kvt_segs_init(&part->segs, le32_to_cpu(super->nr_segments));
 }
 
@@ -500,9 +499,9 @@ u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
 		return log->space.capacity;
 	case KVTREE_STAT_LOG_FREE_BYTES:
 		for (i = 0; i < log->devs.nr; i++)
-			sum += (u64)READ_ONCE(log->space.part[i].segs.nr_free) *
-			       le32_to_cpu(log->devs.dev[i].super->segment_blocks);
-		return sum * KVTREE_LOG_BLOCK;
+			sum += READ_ONCE(log->space.part[i].segs.nr_free) *
+			       kvt_part_bytes(&log->space.part[i]);
+		return sum;
 	case KVTREE_STAT_LOG_ERROR:
 		return -READ_ONCE(log->state.error);
 	default:

@@ -77,7 +77,7 @@ MODULE_PARM_DESC(log_replay_mb, "MiB of log after which the next checkpoint is m
  */
 static u64 segment_small(const struct kvt_part *part)
 {
-	u64 bytes = kvt_part_segment(part) + KVT_LOG_CHUNK_BYTES;
+	u64 bytes = kvt_part_bytes(part);
 
 	return bytes - KVT_LOG_CHUNK_SMALL - bytes / SMALL_PADDING;
 }
@@ -162,7 +162,7 @@ static u32 reserve_segments(const struct kvt_part *part)
  */
 static u64 table_bytes(const struct kvt_part *part)
 {
-	u64 bytes = (u64)(le32_to_cpu(part->dev->super->segment_blocks) - 1) * KVTREE_LOG_BLOCK;
+	u64 bytes = kvt_part_bytes(part) - KVTREE_LOG_BLOCK;
 	const struct kvtree_log_table *table;
 	u64 nr = (bytes - sizeof(*table)) / sizeof(table->extents[0]);
 
@@ -276,8 +276,7 @@ static u64 room_growth(const struct kvt_space *space)
 
 		streams = kvt_part_streams(part);
 		if (streams)
-			growth += kvt_part_segment(part) + KVT_LOG_CHUNK_BYTES +
-				  streams * STREAM_BYTES;
+			growth += kvt_part_bytes(part) + streams * STREAM_BYTES;
 	}
 	return growth;
 }

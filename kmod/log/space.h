@@ -93,11 +93,16 @@ struct kvt_space {
 	atomic64_t large;		/* see struct kvt_live */
 };
 
+/* The size of a segment in bytes. */
+static inline u64 kvt_part_bytes(const struct kvt_part *part)
+{
+	return (u64)le32_to_cpu(part->dev->super->segment_blocks) * KVTREE_LOG_BLOCK;
+}
+
 /* The bytes that a segment holds at least: its size, less what may stay unused at its end. */
 static inline u64 kvt_part_segment(const struct kvt_part *part)
 {
-	return (u64)le32_to_cpu(part->dev->super->segment_blocks) * KVTREE_LOG_BLOCK -
-	       KVT_LOG_CHUNK_BYTES;
+	return kvt_part_bytes(part) - KVT_LOG_CHUNK_BYTES;
 }
 
 /* Whether a chunk fits into what is left of a position's segment.  Block 0: no segment yet. */
