@@ -187,16 +187,18 @@ static u64 room_max(const struct kvt_space *space, u64 max)
 /* How much the store may hold if its records are small: each device's part is within its limit. */
 static void room_init_small(struct kvt_space *space)
 {
-	u64 max = U64_MAX, chunk;
+	/* A device's chunk beyond its share: see checkpoint_segments(). */
+	u64 chunk = space->devs->nr > 1 ? KVT_LOG_CHUNK_BYTES : 0;
+	u64 max = U64_MAX, bytes;
 	u32 i;
 
 	space->large_devs = 1;
 	for (i = 0; i < space->devs->nr; i++) {
 		const struct kvt_part *part = &space->part[i];
 
-		chunk = space->devs->nr > 1 ? KVT_LOG_CHUNK_BYTES : 0;
-		chunk = part_max(part, true) - min(part_max(part, true), chunk);
-		max = min(max, mul_u64_u64_div_u64(chunk, space->shares, part->share));
+		bytes = part_max(part, true);
+		bytes -= min(bytes, chunk);
+		max = min(max, mul_u64_u64_div_u64(bytes, space->shares, part->share));
 		space->large_devs = max(space->large_devs,
 					div64_u64(space->shares + part->share - 1, part->share));
 	}
