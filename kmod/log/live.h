@@ -27,6 +27,11 @@ static inline struct kvt_live kvt_live_record(u64 bytes)
 	};
 }
 
+static inline struct kvt_live kvt_live_sum(struct kvt_live a, struct kvt_live b)
+{
+	return (struct kvt_live) { .bytes = a.bytes + b.bytes, .large = a.large + b.large };
+}
+
 static inline struct kvt_live kvt_live_less(struct kvt_live a, struct kvt_live b)
 {
 	return (struct kvt_live) { .bytes = a.bytes - b.bytes, .large = a.large - b.large };

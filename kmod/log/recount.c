@@ -19,10 +19,8 @@ struct recount {
 static int recount_see(struct kvt_walk *walk, const struct kvt_value *v)
 {
 	struct recount *recount = container_of(walk, struct recount, walk);
-	struct kvt_live live = kvt_log_live(v->key_len, v);
 
-	recount->live.bytes += live.bytes;
-	recount->live.large += live.large;
+	recount->live = kvt_live_sum(recount->live, kvt_log_live(v->key_len, v));
 	return recount->pause ? recount->pause(recount->arg) : 0;
 }
 

@@ -173,4 +173,9 @@ static inline void kvt_live_add(struct kvt_space *space, struct kvt_live live)
 	}
 }
 
+static inline void kvt_live_sub(struct kvt_space *space, struct kvt_live live)
+{
+	kvt_live_add(space, kvt_live_less((struct kvt_live) {}, live));
+}
+
 #endif /* KVT_LOG_SPACE_H */

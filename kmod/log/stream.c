@@ -82,11 +82,7 @@ static struct kvt_log_buf *stream_buf(struct kvt_stream *s, u64 epoch,
 /* Whether checkpoints can still be made once @more is live as well. */
 static bool log_fits(const struct kvt_log *log, struct kvt_live more)
 {
-	struct kvt_live live = kvt_live_now(&log->space);
-
-	return kvt_room_holds(&log->space, (struct kvt_live) {
-		.bytes = live.bytes + more.bytes, .large = live.large + more.large,
-	});
+	return kvt_room_holds(&log->space, kvt_live_sum(kvt_live_now(&log->space), more));
 }
 
 static struct kvt_live change_live(const struct kvt_key *key, const struct kvt_value *old,
@@ -123,15 +119,13 @@ static int reserve_check(struct kvt_log *log, u64 version, struct kvt_live more)
  */
 static int log_grow(struct kvt_log *log, struct kvt_live more)
 {
-	struct kvt_live nothing = {};
-
 	if (!more.bytes)
 		return 0;
 	kvt_park(KVT_PARK_LOG_GROW);
 	kvt_live_add(&log->space, more);
-	if (more.bytes < 0 || likely(log_fits(log, nothing)))
+	if (more.bytes < 0 || likely(log_fits(log, (struct kvt_live) {})))
 		return 0;
-	kvt_live_add(&log->space, kvt_live_less(nothing, more));
+	kvt_live_sub(&log->space, more);
 	return -ENOSPC;
 }
 
@@ -222,8 +216,7 @@ void kvt_log_publish(struct kvt_log_note *note, bool published)
 {
 	if (!published) {
 		note->record->type = KVTREE_LOG_NOTHING;
-		kvt_live_add(&note->log->space,
-			     kvt_live_less((struct kvt_live) {}, note->live));
+		kvt_live_sub(&note->log->space, note->live);
 	}
 	/* Pairs with atomic_read_acquire() in stream_write_begin(): the record is complete. */
 	atomic_dec_return_release(&note->buf->busy);
