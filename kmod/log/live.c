@@ -26,20 +26,6 @@ void kvt_live_init(struct kvt_space *space)
 KVT_EXPORT_FOR_TESTS(kvt_live_init);
 
 /**
- * kvt_live_bytes() - how much is live
- * @space: the space
- *
- * Context: any.
- *
- * Return: bytes; off by kvt_live_slack() at most.
- */
-u64 kvt_live_bytes(const struct kvt_space *space)
-{
-	return percpu_counter_read_positive((struct percpu_counter *)&space->live);
-}
-KVT_EXPORT_FOR_TESTS(kvt_live_bytes);
-
-/**
  * kvt_live_slack() - the largest error of kvt_live_bytes()
  * @space: the space
  *

@@ -158,9 +158,14 @@ int kvt_append(struct kvt_part *part, u32 stream, u32 blocks, u64 epoch, struct 
 
 /* live.c */
 void kvt_live_init(struct kvt_space *space);
-u64 kvt_live_bytes(const struct kvt_space *space);
 u64 kvt_live_slack(const struct kvt_space *space);
 struct kvt_live kvt_live_now(const struct kvt_space *space);
+
+/* How many bytes are live, off by kvt_live_slack() at most. */
+static inline u64 kvt_live_bytes(const struct kvt_space *space)
+{
+	return percpu_counter_read_positive((struct percpu_counter *)&space->live);
+}
 
 /* Count what the store has grown by.  Large records are rare, so they are counted exactly. */
 static inline void kvt_live_add(struct kvt_space *space, struct kvt_live live)

@@ -79,10 +79,18 @@ static struct kvt_log_buf *stream_buf(struct kvt_stream *s, u64 epoch,
 	return buf;
 }
 
+/* The same as log_fits(), if it depends on the sizes of the records. */
+static noinline bool log_fits_small(const struct kvt_log *log, struct kvt_live more)
+{
+	return kvt_room_holds(&log->space, kvt_live_sum(kvt_live_now(&log->space), more));
+}
+
 /* Whether checkpoints can still be made once @more is live as well. */
 static bool log_fits(const struct kvt_log *log, struct kvt_live more)
 {
-	return kvt_room_holds(&log->space, kvt_live_sum(kvt_live_now(&log->space), more));
+	u64 bytes = kvt_live_bytes(&log->space) + more.bytes;
+
+	return likely(bytes <= log->space.live_max) || log_fits_small(log, more);
 }
 
 static struct kvt_live change_live(const struct kvt_key *key, const struct kvt_value *old,
