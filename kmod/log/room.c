@@ -226,7 +226,7 @@ void kvt_room_init(struct kvt_space *space, u32 nr_streams)
 		part->share = part_max(part, false) ?: 1;
 		space->shares += part->share;
 	}
-	space->live_max = room_max(space, space->shares);
+	space->any_max = room_max(space, space->shares);
 	room_init_small(space);
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_init);
@@ -242,7 +242,7 @@ KVT_EXPORT_FOR_TESTS(kvt_room_init);
  */
 bool kvt_room_holds(const struct kvt_space *space, struct kvt_live live)
 {
-	if (live.bytes <= space->live_max)
+	if (live.bytes <= space->any_max)
 		return true;
 	return live.bytes <= space->small_max &&
 	       (likely(!live.large) ||
@@ -263,7 +263,7 @@ u64 kvt_room_live_max(const struct kvt_space *space)
 	u64 large = min_t(u64, atomic64_read(&space->large),
 			  div64_u64(space->small_max, space->large_devs));
 
-	return max(space->live_max, space->small_max - space->large_devs * large);
+	return max(space->any_max, space->small_max - space->large_devs * large);
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_live_max);
 

@@ -81,9 +81,9 @@ struct kvt_space {
 	u32 nr_streams;			/* streams that need room */
 	u64 capacity;			/* bytes of all segments */
 	u64 shares;			/* sum of the devices' shares */
-	u64 live_max;			/* live bytes for which checkpoints always have room */
-	u64 small_max;			/* the same if records are small: see kvt_room_holds() */
-	u64 large_devs;			/* ... and their weight if not: all may be on one device */
+	u64 any_max;			/* live bytes that always fit, in records of any size */
+	u64 small_max;			/* the same if all are small: see kvt_room_holds() */
+	u64 large_devs;			/* ... and the others' weight: all may be on one device */
 	struct kvt_live live_closed;	/* what was live when the last epoch was closed */
 	struct kvt_live live_durable;	/* the same for the last durable epoch */
 	u64 replay_bytes;		/* bytes that a recovery reads besides the checkpoint */

@@ -90,7 +90,7 @@ static bool log_fits(const struct kvt_log *log, struct kvt_live more)
 {
 	u64 bytes = kvt_live_bytes(&log->space) + more.bytes;
 
-	return likely(bytes <= log->space.live_max) || log_fits_small(log, more);
+	return likely(bytes <= log->space.any_max) || log_fits_small(log, more);
 }
 
 static struct kvt_live change_live(const struct kvt_key *key, const struct kvt_value *old,

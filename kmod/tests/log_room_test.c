@@ -546,8 +546,8 @@ static bool store_may_hold(struct lr *lr)
 			return false;
 	}
 	/* Small records use segments better, and a few large ones change little. */
-	return lr->space.live_max && lr->max < capacity / 2 &&
-	       lr->space.live_max <= kvt_room_live_max(&lr->space);
+	return lr->space.any_max && lr->max < capacity / 2 &&
+	       lr->space.any_max <= kvt_room_live_max(&lr->space);
 }
 
 static void every_store_may_hold_something_and_less_than_half(struct kunit *test)

@@ -131,7 +131,7 @@ static struct lw *lw_new(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, kvt_image_init(&log->image, &dir));
 	log->space.part[0].share = 1;
 	log->space.shares = 1;
-	log->space.live_max = S64_MAX;
+	log->space.any_max = S64_MAX;
 	/* Stay on one CPU, and so with one stream. */
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
 	return lw;
@@ -258,7 +258,7 @@ static void writers_that_see_the_same_room_do_not_both_have_it(struct kunit *tes
 
 	kt_need_two_cpus(test);
 	KUNIT_ASSERT_LE(test, 2, log->nr_streams);
-	log->space.live_max = kvt_log_size_bytes(&size);
+	log->space.any_max = kvt_log_size_bytes(&size);
 	log->space.small_max = 0;
 	atomic_set(&growing, 0);
 	for (i = 0; i < 2; i++)
@@ -274,12 +274,12 @@ static void writers_that_see_the_same_room_do_not_both_have_it(struct kunit *tes
 	WRITE_ONCE(kvt_park_hook, NULL);
 	KUNIT_EXPECT_EQ(test, 2, atomic_read(&growing));
 	KUNIT_EXPECT_GE(test, 1, grown);
-	KUNIT_EXPECT_EQ(test, grown * log->space.live_max, percpu_counter_sum(&log->space.live));
+	KUNIT_EXPECT_EQ(test, grown * log->space.any_max, percpu_counter_sum(&log->space.live));
 	/* A writer that is refused leaves the room to others. */
 	if (!grown)
 		lw_log(lw, "k", true);
 	KUNIT_EXPECT_EQ(test, -ENOSPC, lw_grow(lw));
-	KUNIT_EXPECT_EQ(test, log->space.live_max, percpu_counter_sum(&log->space.live));
+	KUNIT_EXPECT_EQ(test, log->space.any_max, percpu_counter_sum(&log->space.live));
 }
 
 /* Let the log write to a RAM disk from here on. */
@@ -525,7 +525,7 @@ static void a_table_describes_all_that_a_store_may_hold(struct kunit *test)
 			/* And the store may hold as much as two checkpoints have room for. */
 			room = (u64)nr * size * KVTREE_LOG_BLOCK / 4;
 			KUNIT_EXPECT_LE(test, min(room, extents * least / 4 * 3),
-					lw->log->space.live_max);
+					lw->log->space.any_max);
 		}
 	}
 	part->segs.nr = LW_SEGMENTS;
