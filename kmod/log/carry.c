@@ -5,7 +5,7 @@
  * All epochs before it were flushed before its commit record was written.  Its own flush may have
  * failed, or the crash may have come before the flush returned.  So what recovery has read of the
  * epoch may only be in a device's cache, and may be lost although later flushes succeed.  Writing
- * it again in place is not safe: a crash meanwhile could damage what is already stable.  Instead,
+ * it again in place is not safe: another crash could damage what is already stable.  Instead,
  * its extents are copied to segments of the new life, and it becomes the first epoch of that life.
  * Once the superblock lists the new life, the old copy of the epoch is not needed any more.
  */

@@ -374,7 +374,7 @@ void kvt_commit_work(struct work_struct *work)
 	mutex_unlock(&commits->commit_lock);
 	if (err)
 		return;
-	/* If a caller has asked for a later epoch meanwhile, commit it without delay. */
+	/* If a caller has asked for a later epoch, commit it without delay. */
 	if (READ_ONCE(log->state.wanted) > log->state.durable)
 		mod_delayed_work(log->state.wq, &log->state.commit, 0);
 	else if (test_bit(KVT_LOG_DIRTY, &log->state.flags))

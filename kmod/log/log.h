@@ -23,7 +23,7 @@
  * Commits.  A worker increments the epoch and seals the streams' buffers of the old one.
  * It writes them, and to every device one trailer with their positions and checksums, waits
  * for all writes and flushes each device once.  Then the epoch is durable.  Commits run one
- * at a time; data of later epochs may be written meanwhile.  Each stream has its own buffers
+ * at a time; streams may be writing data of later epochs.  Each stream has its own buffers
  * and worker.  Recovery does not care which CPU filled which stream.  When there has been no
  * commit for a while, an empty one follows: its trailer shows that the epoch before was durable.
  *

@@ -12,8 +12,8 @@
  * period, since workers set marks under RCU.  All changes up to S were durable before, so they are
  * in the marks that it has taken, and in the index, which it reads.  Keys marked afterwards are for
  * the next checkpoint.  When the checkpoint takes effect, its new ranges replace the old ones.
- * After another grace period no worker marks the old ranges any more.  The marks they got meanwhile
- * are added to all new ranges that may have those keys; a key's hash is the same in any range.
+ * After another grace period no worker marks the old ranges any more.  Their marks are then added
+ * to all new ranges that may have those keys; a key's hash is the same in any range.
  *
  * To find a key's range, the first eight bytes of the ranges' lowest keys are compared as numbers;
  * the other bytes are compared only if these are equal.

@@ -29,7 +29,7 @@ static int recount_see(struct kvt_walk *walk, const struct kvt_value *v)
  * @log: the log
  * @pause: called for each value with @arg, under RCU; an errno ends the count.  May be NULL
  * @arg: its argument
- * @live: set to the live bytes; exact if nothing changes meanwhile
+ * @live: set to the live bytes; exact while nothing changes
  *
  * Context: process context, sleeps.
  *

@@ -54,7 +54,7 @@ struct reserve {
 	u32 end;	/* for what the checkpoint commits at its end */
 	u32 next_end;	/* for as much at the end of the next checkpoint */
 	u32 open;	/* being written to: one by the streams, and those of commit records */
-	u32 commits;	/* for commit records written meanwhile, and COMMIT_MORE */
+	u32 commits;	/* for commit records: COMMIT_FILL and COMMIT_MORE */
 	u32 next;	/* for streams afterwards: they need not wait for the next checkpoint */
 	u32 tails;	/* CHECKPOINT_TAIL of both checkpoints */
 };

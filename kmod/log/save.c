@@ -736,7 +736,7 @@ static int saving_end(struct saving *saving)
  * @cps: the log's checkpoints
  * @epoch: of the checkpoint
  *
- * A value that changes meanwhile is written as it was before the change, or after.
+ * A value that changes is written as it was before the change, or after.
  *
  * Context: process context, sleeps.
  *

@@ -44,7 +44,7 @@ void kvt_log_fail(struct kvt_log_state *state, int err, const char *what)
 /**
  * kvt_log_wait_awake() - wait until the machine is awake
  *
- * Context: process context, sleeps; the caller may be frozen meanwhile, and must hold no locks.
+ * Context: process context, sleeps; the caller may be frozen, and must hold no locks.
  *
  * Return: 0 or -EINTR: a fatal signal came.
  */

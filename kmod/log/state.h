@@ -106,7 +106,7 @@ void kvt_log_state_init(struct kvt_log_state *state);
 void kvt_log_fail(struct kvt_log_state *state, int err, const char *what);
 int kvt_log_wait_awake(void);
 
-/* Wait for a condition; the process may be killed or frozen meanwhile, so it must hold no locks. */
+/* Wait for a condition; the process may be killed or frozen, so it must hold no locks. */
 #define kvt_log_wait_event(wq, condition)	\
 	wait_event_state(wq, condition, (TASK_KILLABLE | TASK_FREEZABLE))
 

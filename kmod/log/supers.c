@@ -139,7 +139,7 @@ static u64 super_first(const struct kvt_checkpoints *cps, u32 i)
  *
  * Return: 0; or an error of a device, and the devices have either the superblocks that were found
  * or the previous ones, whose log and checkpoint are untouched so far.  Also -EIO, and nothing is
- * written, if another machine has written superblocks meanwhile.
+ * written, if another machine has written superblocks since.
  */
 int kvt_supers_complete(struct kvt_checkpoints *cps)
 {
@@ -188,7 +188,7 @@ u32 kvt_super_close_life(struct kvtree_log_super *super, u64 epoch)
  * kvt_supers_end() - write superblocks that end the life with the durable epoch
  * @cps: the log's checkpoints
  *
- * Context: as kvt_supers_write(); no commit is made meanwhile.
+ * Context: as kvt_supers_write(); no commit runs.
  *
  * Return: as kvt_supers_write().
  */
