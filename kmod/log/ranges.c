@@ -214,17 +214,6 @@ void kvt_ranges_free(struct kvt_ranges *ranges)
 	kfree(ranges);
 }
 
-/* Make the directory of a store without ranges so far: all keys are in one range. */
-static int directory_begin(struct kvt_log_directory *dir)
-{
-	dir->range = kvmalloc(sizeof(*dir->range), GFP_KERNEL);
-	if (!dir->range)
-		return -ENOMEM;
-	dir->range[0] = kvt_log_range_alloc(NULL, 0, 0);
-	dir->nr = 1;
-	return dir->range[0] ? 0 : -ENOMEM;
-}
-
 /**
  * kvt_image_init() - begin with the checkpoint that the devices have
  * @image: its super is set
@@ -240,7 +229,8 @@ int kvt_image_init(struct kvt_image *image, struct kvt_log_directory *dir)
 	bool none = !dir->nr;
 	struct kvt_ranges *ranges;
 
-	if (none && directory_begin(dir))
+	/* All keys are in one range. */
+	if (none && kvt_log_directory_add(dir, kvt_log_range_alloc(NULL, 0, 0)))
 		return -ENOMEM;
 	ranges = kvt_ranges_make(dir);
 	if (!ranges)

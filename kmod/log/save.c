@@ -71,10 +71,8 @@ struct saver {
 	const struct kvt_job *job;	/* the interval is a part of it */
 	bool first;			/* the job needs a piece here, and has none so far */
 	struct piece piece;
-	u32 nr_made;			/* new ranges */
+	struct kvt_log_directory made;	/* new ranges */
 	u32 nr_placed;			/* ... with pieces that are written */
-	u32 room_made;
-	struct kvt_log_range **made;
 	DECLARE_BITMAP(cover, KVT_COVER_BITS);	/* the hashes that a delta covers */
 	struct bound before;		/* the last key of the previous piece */
 
@@ -413,8 +411,8 @@ static void saver_placed(struct saver *s, const struct kvt_log_extent *extent, u
 	static const u8 zeros[8];
 	u32 len;
 
-	for (; s->nr_placed < s->nr_made; s->nr_placed++) {
-		struct kvt_log_range *range = s->made[s->nr_placed];
+	for (; s->nr_placed < s->made.nr; s->nr_placed++) {
+		struct kvt_log_range *range = s->made.range[s->nr_placed];
 		struct kvt_log_piece *piece;
 
 		if (!range->nr_pieces)
@@ -454,25 +452,6 @@ static int saver_write(struct saver *s)
 	return 0;
 }
 
-/* Make room for one more new range. */
-static int made_grow(struct saver *s)
-{
-	u32 room = s->room_made ? s->room_made * 2 : 128;
-	struct kvt_log_range **made;
-
-	if (s->nr_made < s->room_made)
-		return 0;
-	made = kvmalloc_array(room, sizeof(*made), GFP_KERNEL);
-	if (!made)
-		return -ENOMEM;
-	if (s->nr_made)
-		memcpy(made, s->made, s->nr_made * sizeof(*made));
-	kvfree(s->made);
-	s->made = made;
-	s->room_made = room;
-	return 0;
-}
-
 /* Make the new range that has the current piece; a delta is added to the old range's pieces. */
 static struct kvt_log_range *piece_range(const struct saver *s)
 {
@@ -500,16 +479,10 @@ static struct kvt_log_range *piece_range(const struct saver *s)
 /* Complete the piece.  A part that was taken from another worker needs no range if it is empty. */
 static int saver_cut(struct saver *s)
 {
-	struct kvt_log_range *range;
-
 	if (s->buf.used == s->piece.used && !s->first)
 		return 0;
-	if (made_grow(s))
+	if (kvt_log_directory_add(&s->made, piece_range(s)))
 		return -ENOMEM;
-	range = piece_range(s);
-	if (!range)
-		return -ENOMEM;
-	s->made[s->nr_made++] = range;
 	s->first = false;
 	s->before.len = min(s->iter->len, KVTREE_KEY_MAX);
 	memcpy(s->before.key, s->iter->key, s->before.len);
@@ -616,9 +589,7 @@ static int saver_init(struct saver *s, struct saving *saving, struct kvt_index *
 
 static void saver_exit(struct saver *s)
 {
-	while (s->nr_made)
-		kvt_env_free(s->made[--s->nr_made]);
-	kvfree(s->made);
+	kvt_log_directory_free(&s->made);
 	kvt_buf_exit(&s->buf);
 	kvfree(s->iter);
 	vfree(s->stage);
@@ -686,21 +657,20 @@ static u32 savers_wanted(void)
 /* Collect the workers' new ranges in the new directory. */
 static int saving_collect(struct saving *saving)
 {
-	struct kvt_log_directory *dir = &saving->saved->dir;
-	struct saver *s;
+	struct kvt_log_directory *dir = &saving->saved->dir, *made;
 	u32 i;
 
 	for (i = 0; i < saving->nr; i++)
-		dir->room += saving->savers[i].nr_made;
+		dir->room += saving->savers[i].made.nr;
 	dir->range = kvmalloc_array(max(dir->room, 1U), sizeof(*dir->range), GFP_KERNEL);
 	if (!dir->range)
 		return -ENOMEM;
 	for (i = 0; i < saving->nr; i++) {
-		s = &saving->savers[i];
-		if (s->nr_made)
-			memcpy(dir->range + dir->nr, s->made, s->nr_made * sizeof(*s->made));
-		dir->nr += s->nr_made;
-		s->nr_made = 0;
+		made = &saving->savers[i].made;
+		if (made->nr)
+			memcpy(dir->range + dir->nr, made->range, made->nr * sizeof(*made->range));
+		dir->nr += made->nr;
+		made->nr = 0;
 	}
 	return 0;
 }

@@ -5,7 +5,6 @@
  */
 #include <linux/math64.h>
 #include <linux/slab.h>
-#include <linux/sort.h>
 
 #include "checkpoint.h"
 
@@ -100,15 +99,6 @@ int kvt_saved_write(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage,
 	return kvt_io_wait(&io) ?: err;
 }
 
-static int range_cmp(const void *a, const void *b)
-{
-	const struct kvt_log_range *x = *(const struct kvt_log_range *const *)a;
-	const struct kvt_log_range *y = *(const struct kvt_log_range *const *)b;
-
-	cond_resched();
-	return kvt_log_key_cmp(x->key, x->key_len, y->key, y->key_len);
-}
-
 /* The number of ranges that stay as they are. */
 static u32 saved_kept(const struct kvt_saved *saved)
 {
@@ -159,7 +149,7 @@ int kvt_saved_compose(struct kvt_saved *saved)
 	memcpy(dir->range + dir->nr, made.range, made.nr * sizeof(*dir->range));
 	dir->nr += made.nr;
 	kvfree(made.range);
-	sort(dir->range, dir->nr, sizeof(*dir->range), range_cmp, NULL);
+	kvt_log_directory_sort(dir);
 	return 0;
 }
 

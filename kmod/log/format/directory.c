@@ -67,6 +67,7 @@ u32 kvt_log_directory_find(const struct kvt_log_directory *dir, const u8 *key, u
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_directory_find);
 
+/* Make room for more ranges. */
 static int directory_grow(struct kvt_log_directory *dir)
 {
 	u32 room = max(2 * dir->room, 64U);
@@ -80,6 +81,42 @@ static int directory_grow(struct kvt_log_directory *dir)
 	dir->range = range;
 	dir->room = room;
 	return 0;
+}
+
+/**
+ * kvt_log_directory_add() - add a range at the end of a directory
+ * @dir: the directory
+ * @range: what kvt_log_range_alloc() returned, also NULL; freed if it cannot be added
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_log_directory_add(struct kvt_log_directory *dir, struct kvt_log_range *range)
+{
+	if (!range || (dir->nr == dir->room && directory_grow(dir))) {
+		kvt_env_free(range);
+		return -ENOMEM;
+	}
+	dir->range[dir->nr++] = range;
+	return 0;
+}
+
+static int range_cmp(const void *a, const void *b)
+{
+	const struct kvt_log_range *x = *(struct kvt_log_range *const *)a;
+	const struct kvt_log_range *y = *(struct kvt_log_range *const *)b;
+
+	kvt_env_rest();
+	return kvt_log_key_cmp(x->key, x->key_len, y->key, y->key_len);
+}
+
+/**
+ * kvt_log_directory_sort() - put the ranges of a directory in ascending order
+ * @dir: the directory
+ */
+void kvt_log_directory_sort(struct kvt_log_directory *dir)
+{
+	if (dir->nr)
+		kvt_env_sort(dir->range, dir->nr, sizeof(*dir->range), range_cmp);
 }
 
 /* A directory that is being read. */
@@ -112,14 +149,11 @@ static int load_range(struct kvt_log_reader *reader, const struct kvt_log_entry 
 	if (!entry->plain || entry->cols[0].len % sizeof(struct kvtree_log_piece) ||
 	    nr > KVTREE_LOG_PIECES_MAX || dir->nr == KVTREE_LOG_RANGES_MAX)
 		return KVT_LOG_DAMAGED;
-	if (dir->nr == dir->room && directory_grow(dir))
-		return -ENOMEM;
 	if (kvt_env_killed())
 		return -EINTR;
 	range = kvt_log_range_alloc(entry->key, entry->key_len, nr);
-	if (!range)
+	if (kvt_log_directory_add(dir, range))
 		return -ENOMEM;
-	dir->range[dir->nr++] = range;
 	return load_pieces(reader->set, range, entry->cols[0].data);
 }
 
@@ -139,15 +173,6 @@ static int load_device(struct kvt_log_reader *reader, u32 dev)
 	}
 	kvt_env_free(table);
 	return verdict;
-}
-
-static int range_cmp(const void *a, const void *b)
-{
-	const struct kvt_log_range *x = *(struct kvt_log_range *const *)a;
-	const struct kvt_log_range *y = *(struct kvt_log_range *const *)b;
-
-	kvt_env_rest();
-	return kvt_log_key_cmp(x->key, x->key_len, y->key, y->key_len);
 }
 
 /* Whether each key is in exactly one range. */
@@ -196,8 +221,7 @@ int kvt_log_directory_load(struct kvt_log_set *set, struct kvt_log_directory *di
 
 	if (verdict)
 		return verdict;
-	if (dir->nr)
-		kvt_env_sort(dir->range, dir->nr, sizeof(*dir->range), range_cmp);
+	kvt_log_directory_sort(dir);
 	if (directory_sane(dir))
 		return KVT_LOG_SOUND;
 	kvt_log_say(set, "the ranges of the checkpoint of epoch %llu are wrong",

@@ -349,6 +349,8 @@ u32 kvt_log_key_bit(const struct kvtree_log_super *super, const u8 *key, u32 len
 struct kvt_log_range *kvt_log_range_alloc(const u8 *key, u32 key_len, u32 nr_pieces);
 int kvt_log_directory_load(struct kvt_log_set *set, struct kvt_log_directory *dir);
 void kvt_log_directory_free(struct kvt_log_directory *dir);
+int kvt_log_directory_add(struct kvt_log_directory *dir, struct kvt_log_range *range);
+void kvt_log_directory_sort(struct kvt_log_directory *dir);
 u32 kvt_log_directory_find(const struct kvt_log_directory *dir, const u8 *key, u32 len);
 
 /* range.c */
