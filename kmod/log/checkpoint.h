@@ -65,7 +65,7 @@ int kvt_plan(struct kvt_saved *saved, bool full);
 int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks, enum kvt_room room);
 int kvt_saved_write(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage,
 		    struct kvt_log_extent *extent);
-int kvt_saved_compose(struct kvt_saved *saved);
+int kvt_saved_keep(struct kvt_saved *saved, u32 more);
 int kvt_saved_flush(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage);
 void kvt_saved_describe(struct kvt_saved *saved, struct kvt_log_buf *buf,
 			const struct kvt_log_range *range);

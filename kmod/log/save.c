@@ -654,17 +654,18 @@ static u32 savers_wanted(void)
 	return clamp(nr, 1U, KVT_SAVERS_MAX);
 }
 
-/* Collect the workers' new ranges in the new directory. */
-static int saving_collect(struct saving *saving)
+/* Make the new directory: the ranges that stay as they are, and the workers' new ones. */
+static int saving_compose(struct saving *saving)
 {
 	struct kvt_log_directory *dir = &saving->saved->dir, *made;
-	u32 i;
+	u32 nr = 0, i;
+	int err;
 
 	for (i = 0; i < saving->nr; i++)
-		dir->room += saving->savers[i].made.nr;
-	dir->range = kvmalloc_array(max(dir->room, 1U), sizeof(*dir->range), GFP_KERNEL);
-	if (!dir->range)
-		return -ENOMEM;
+		nr += saving->savers[i].made.nr;
+	err = kvt_saved_keep(saving->saved, nr);
+	if (err)
+		return err;
 	for (i = 0; i < saving->nr; i++) {
 		made = &saving->savers[i].made;
 		if (made->nr)
@@ -672,6 +673,7 @@ static int saving_collect(struct saving *saving)
 		dir->nr += made->nr;
 		made->nr = 0;
 	}
+	kvt_log_directory_sort(dir);
 	return 0;
 }
 
@@ -696,8 +698,7 @@ static int saving_directory(struct saving *saving)
 /* Make and write the new directory, when all workers are done. */
 static int saving_end(struct saving *saving)
 {
-	return saving->err ?: saving_collect(saving) ?: kvt_saved_compose(saving->saved) ?:
-	       saving_directory(saving);
+	return saving->err ?: saving_compose(saving) ?: saving_directory(saving);
 }
 
 /**

@@ -110,7 +110,7 @@ static u32 saved_kept(const struct kvt_saved *saved)
 }
 
 /* Add unchanged ranges to the directory. */
-static void saved_keep(struct kvt_saved *saved, u32 first, u32 end)
+static void saved_copy(struct kvt_saved *saved, u32 first, u32 end)
 {
 	struct kvt_log_directory *dir = &saved->dir;
 
@@ -120,36 +120,30 @@ static void saved_keep(struct kvt_saved *saved, u32 first, u32 end)
 }
 
 /**
- * kvt_saved_compose() - make the new directory of the new ranges and the unchanged ones
- * @saved: all jobs are done; its directory has only the new ranges
+ * kvt_saved_keep() - begin the new directory with the ranges that stay as they are
+ * @saved: the checkpoint's output; its jobs are known
+ * @more: how many ranges will be added; there is room for them afterwards
  *
  * Context: process context, may sleep.
  *
  * Return: 0; -ENOMEM; KVT_LOG_NO_ROOM: there would be too many ranges.
  */
-int kvt_saved_compose(struct kvt_saved *saved)
+int kvt_saved_keep(struct kvt_saved *saved, u32 more)
 {
-	struct kvt_log_directory made = saved->dir, *dir = &saved->dir;
-	u32 room = made.nr + saved_kept(saved), at = 0, i;
+	u32 room = more + saved_kept(saved), at = 0, i;
+	struct kvt_log_directory *dir = &saved->dir;
 
 	if (room > KVTREE_LOG_RANGES_MAX)
 		return KVT_LOG_NO_ROOM;
 	dir->range = kvmalloc_array(room, sizeof(*dir->range), GFP_KERNEL);
-	if (!dir->range) {
-		*dir = made;
+	if (!dir->range)
 		return -ENOMEM;
-	}
 	dir->room = room;
-	dir->nr = 0;
 	for (i = 0; i < saved->nr_jobs; i++) {
-		saved_keep(saved, at, saved->jobs[i].first);
+		saved_copy(saved, at, saved->jobs[i].first);
 		at = saved->jobs[i].end;
 	}
-	saved_keep(saved, at, saved->old->nr);
-	memcpy(dir->range + dir->nr, made.range, made.nr * sizeof(*dir->range));
-	dir->nr += made.nr;
-	kvfree(made.range);
-	kvt_log_directory_sort(dir);
+	saved_copy(saved, at, saved->old->nr);
 	return 0;
 }
 
