@@ -32,18 +32,13 @@ static unsigned int log_cover_bits = KVT_AUDITS ? 5 : KVTREE_LOG_COVER_BITS;
 KVT_LOG_PARAM(log_cover_bits, log_cover_bits, 1, KVTREE_LOG_COVER_BITS);
 MODULE_PARM_DESC(log_cover_bits, "bits of a key's hash that checkpoints use to track changes in a range, at most 12");
 
-static u64 piece_bytes(const struct kvt_log_piece *piece)
-{
-	return (u64)piece->len + piece->outside_len;
-}
-
 static u64 range_bytes(const struct kvt_log_range *range)
 {
 	u64 bytes = 0;
 	u32 i;
 
 	for (i = 0; i < range->nr_pieces; i++)
-		bytes += piece_bytes(&range->piece[i]);
+		bytes += kvt_log_piece_bytes(&range->piece[i]);
 	return bytes;
 }
 
@@ -61,7 +56,7 @@ static u32 delta_max(const struct kvt_saved *saved, u32 i)
 
 	if (mark == KVT_MARK_WHOLE || !range->nr_pieces || range->nr_pieces >= pieces_max(range))
 		return 0;
-	base = piece_bytes(&range->piece[0]);
+	base = kvt_log_piece_bytes(&range->piece[0]);
 	deltas = range_bytes(range) - base;
 	average = div_u64(base, max(range->piece[0].records, 1U));
 	if (deltas + average * bitmap_weight(kvt_mark_bits(mark), KVT_COVER_BITS) > base / 2)

@@ -224,7 +224,7 @@ void kvt_saved_describe(struct kvt_saved *saved, struct kvt_log_buf *buf,
 		kvt_log_piece_store(&raw, piece);
 		memcpy(at, &raw, sizeof(raw));
 		saved->dev[piece->dev].records += piece->records;
-		saved->dev[piece->dev].bytes += (u64)piece->len + piece->outside_len;
+		saved->dev[piece->dev].bytes += kvt_log_piece_bytes(piece);
 	}
 }
 

@@ -126,6 +126,12 @@ struct kvt_log_piece {
 	bool delta;
 };
 
+/* The size of a piece's records, and of the columns outside of them. */
+static inline u64 kvt_log_piece_bytes(const struct kvt_log_piece *piece)
+{
+	return (u64)piece->len + piece->outside_len;
+}
+
 /* A range of keys; constant once it is in a directory. */
 struct kvt_log_range {
 	u32 key_len;

@@ -155,7 +155,7 @@ static int piece_fetch(struct reading *r, struct kvt_log_records *in)
 	if (err)
 		return err;
 	in->outside_end = in->outside + r->piece->outside_len;
-	r->reader->bytes += r->piece->len + r->piece->outside_len;
+	r->reader->bytes += kvt_log_piece_bytes(r->piece);
 	return crc == r->piece->crc ? KVT_LOG_SOUND : KVT_LOG_DAMAGED;
 }
 

@@ -111,7 +111,7 @@ int kvt_log_visit_piece(struct kvt_log_visit *visit, const struct kvt_log_piece 
 		.saved = true,
 	};
 
-	return kvt_log_bytes_take(visit->set, &at, (u64)piece->len + piece->outside_len,
+	return kvt_log_bytes_take(visit->set, &at, kvt_log_piece_bytes(piece),
 				  &visit->left[piece->dev]) ?:
 	       kvt_log_visit_segment(visit, &at, KVTREE_LOG_KIND_CHECKPOINT);
 }
