@@ -229,6 +229,22 @@ struct kvt_index_ops {
 };
 
 /**
+ * kvt_iter_seek() - move an iterator to a key
+ * @iter: the iterator
+ * @key: the key, which need not be there
+ * @len: bytes of it
+ *
+ * Context: any.
+ */
+static inline void kvt_iter_seek(struct kvt_iter *iter, const u8 *key, u32 len)
+{
+	iter->bound = KVT_AT;
+	iter->len = len;
+	memcpy(iter->key, key, len);
+	iter->index->ops->iter_rest(iter);
+}
+
+/**
  * kvt_iter_one() - the next value
  * @iter: the iterator
  *

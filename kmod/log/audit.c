@@ -48,10 +48,7 @@ static void audit_index(struct audit *audit, u32 i)
 	struct kvt_iter *iter = audit->iter;
 	struct kvt_value *v;
 
-	iter->bound = KVT_AT;
-	iter->len = low->key_len;
-	memcpy(iter->key, low->key, low->key_len);
-	iter->index->ops->iter_rest(iter);
+	kvt_iter_seek(iter, low->key, low->key_len);
 	do {
 		rcu_read_lock();
 		v = kvt_iter_one(iter);

@@ -123,14 +123,6 @@ static bool bound_half(struct bound *half, const struct kvt_iter *at, const stru
 	return true;
 }
 
-static void iter_begin(struct kvt_iter *iter, const struct bound *at)
-{
-	iter->bound = KVT_AT;
-	iter->len = at->len;
-	memcpy(iter->key, at->key, at->len);
-	iter->index->ops->iter_rest(iter);
-}
-
 /* Advance.  Returns whether the iterator is at a key. */
 static bool iter_step(struct kvt_iter *iter)
 {
@@ -149,7 +141,7 @@ static bool iter_step(struct kvt_iter *iter)
 /* Whether there is a key from @from on and before @end. */
 static bool range_has(struct kvt_iter *iter, const struct bound *from, const struct bound *end)
 {
-	iter_begin(iter, from);
+	kvt_iter_seek(iter, from->key, from->len);
 	return iter_step(iter) && kvt_iter_cmp(iter, end->key, end->len) < 0;
 }
 
@@ -203,7 +195,7 @@ static bool saver_take(struct saver *s, struct saver *from)
 	s->first = false;
 	piece_begin(s, &s->half);
 	mutex_lock(&s->lock);
-	iter_begin(s->iter, &s->half);
+	kvt_iter_seek(s->iter, s->half.key, s->half.len);
 	s->delta = false;
 	s->active = true;
 	mutex_unlock(&s->lock);
@@ -281,7 +273,7 @@ static void saver_begin(struct saver *s, const struct kvt_job *job)
 		cover_write(s, saved->cover_bits);
 	}
 	mutex_lock(&s->lock);
-	iter_begin(s->iter, &s->half);
+	kvt_iter_seek(s->iter, s->half.key, s->half.len);
 	s->delta = job->delta_max;
 	s->active = true;
 	mutex_unlock(&s->lock);
@@ -398,7 +390,7 @@ static void saver_restart(struct saver *s)
 	buf->used = piece->used;
 	mutex_lock(&s->lock);
 	s->delta = false;
-	iter_begin(s->iter, &piece->low);
+	kvt_iter_seek(s->iter, piece->low.key, piece->low.len);
 	mutex_unlock(&s->lock);
 }
 
@@ -581,8 +573,6 @@ static int saver_init(struct saver *s, struct saving *saving, struct kvt_index *
 	if (!s->stage || !s->iter)
 		return -ENOMEM;
 	s->iter->index = index;
-	s->iter->bound = KVT_AT;
-	index->ops->iter_rest(s->iter);
 	s->buf.epoch = epoch;
 	return kvt_buf_init(&s->buf, SAVE_OUTSIDE_MAX);
 }
@@ -599,19 +589,16 @@ static void saver_exit(struct saver *s)
 static void saving_last(struct saving *saving)
 {
 	struct kvt_iter *iter = saving->savers[0].iter;
+	struct bound *last = &saving->last;
 
+	memset(last->key, 0xff, sizeof(last->key));
 	iter->reverse = true;
-	iter->len = sizeof(saving->last.key);
-	memset(iter->key, 0xff, iter->len);
-	iter->index->ops->iter_rest(iter);
+	kvt_iter_seek(iter, last->key, sizeof(last->key));
 	if (iter_step(iter)) {
-		saving->last.len = iter->len;
-		memcpy(saving->last.key, iter->key, iter->len);
+		last->len = iter->len;
+		memcpy(last->key, iter->key, iter->len);
 	}
 	iter->reverse = false;
-	iter->len = 0;
-	iter->bound = KVT_AT;
-	iter->index->ops->iter_rest(iter);
 }
 
 /* Make the workers.  One is needed, the others are made if there is memory. */
