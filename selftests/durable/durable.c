@@ -42,9 +42,7 @@ static void setup(struct self *self, int nr, unsigned int block)
 	for (i = 0; i < nr; i++)
 		kvt_disk_make(&self->disk[i], SIZE, block);
 	KVT_CHECK(kvt_format(self->disk, nr) == 0);
-	KVT_CHECK(kvt_attach(self->dev, self->name, self->disk, nr, 0) == 0);
-	self->fd = kvt_store(self->dev, self->name, RW);
-	KVT_CHECK(self->fd >= 0);
+	KVT_CHECK(kvt_attach_open(self->dev, self->name, self->disk, nr, NULL, &self->fd) == 0);
 }
 
 static void teardown(struct self *self)
@@ -100,19 +98,10 @@ FIXTURE_TEARDOWN(damage)
 static int again_as(struct self *self, const char *engine, __u32 page_size)
 {
 	struct kvt_attach_how how = { .store.mode = 0600, .store.page_size = page_size };
-	int err;
 
 	strcpy(how.store.engine, engine);
-
-	close(self->fd);
-	self->fd = -1;
-	err = kvt_detach(self->dev, self->name);
-	if (err)
-		return err;
-	err = kvt_attach_how(self->dev, self->name, self->disk, self->nr, &how);
-	if (!err)
-		self->fd = kvt_store(self->dev, self->name, RW);
-	return err;
+	return kvt_close_detach(self->dev, self->name, &self->fd) ?:
+	       kvt_attach_open(self->dev, self->name, self->disk, self->nr, &how, &self->fd);
 }
 
 static int again(struct self *self)
@@ -120,47 +109,24 @@ static int again(struct self *self)
 	return again_as(self, "", 0);
 }
 
-/*
- * The devices now hold what a crash would leave.  The image has to be of one moment,
- * since a checkpoint may be under way.
- */
+/* The devices now hold what a crash would leave. */
 static void crash_now(struct self *self)
 {
-	__u64 bytes;
-	int i;
-
-	do {
-		bytes = self->fd >= 0 ? kvt_stat(self->fd, KVTREE_STAT_LOG_BYTES) : 0;
-		for (i = 0; i < self->nr; i++) {
-			kvt_disk_free(&self->disk[i], self->image[i]);
-			self->image[i] = kvt_disk_image(&self->disk[i]);
-		}
-	} while (self->fd >= 0 && bytes != kvt_stat(self->fd, KVTREE_STAT_LOG_BYTES));
+	kvt_disks_image(self->disk, self->nr, self->fd, self->image);
 }
 
 static void restore(struct self *self)
 {
-	int i;
-
-	for (i = 0; i < self->nr; i++)
-		kvt_disk_restore(&self->disk[i], self->image[i]);
+	kvt_disks_restore(self->disk, self->nr, self->image);
 }
 
 /* Come up after the crash. */
 static int come_up(struct self *self)
 {
-	int err;
-
-	if (self->fd >= 0) {
-		close(self->fd);
-		self->fd = -1;
-		KVT_CHECK(kvt_detach(self->dev, self->name) == 0);
-	}
+	if (self->fd >= 0)
+		KVT_CHECK(kvt_close_detach(self->dev, self->name, &self->fd) == 0);
 	restore(self);
-	err = kvt_attach(self->dev, self->name, self->disk, self->nr, 0);
-	if (!err)
-		self->fd = kvt_store(self->dev, self->name, RW);
-	return err;
+	return kvt_attach_open(self->dev, self->name, self->disk, self->nr, NULL, &self->fd);
 }
 
 static int number_put(int fd, __u32 key, __u64 value)
@@ -667,17 +633,6 @@ static void put_ranges(int fd)
 		KVT_CHECK(kvt_put(fd, kvt_bytes(key, i), kvt_bytes(&i, 4), NULL) == 0);
 }
 
-/* Records of the checkpoint that counts, on all devices. */
-static __u64 saved_records(struct self *t)
-{
-	__u64 sum = 0;
-	int i;
-
-	for (i = 0; i < t->nr; i++)
-		sum += kvt_image_records(t->image[i]);
-	return sum;
-}
-
 /* However many write it, each with a range of keys. */
 TEST_F(durable, checkpoint_has_every_key_once)
 {
@@ -693,7 +648,7 @@ TEST_F(durable, checkpoint_has_every_key_once)
 		kvt_set_param(KVT_SAVERS, nr[i], NULL, 0);
 		EXPECT_EQ(0, kvt_checkpoint(t->fd));
 		crash_now(t);
-		EXPECT_EQ(values, saved_records(t));
+		EXPECT_EQ(values, kvt_disks_records(t->disk, t->nr));
 	}
 	kvt_set_param(KVT_SAVERS, "0", NULL, 0);
 	ASSERT_EQ(0, come_up(t));
@@ -992,9 +947,7 @@ static int damaged_attach(struct self *self, __u64 digest)
 	}
 	self->fd = kvt_store(self->dev, self->name, RW);
 	same = kvt_digest(self->fd) == digest;
-	close(self->fd);
-	self->fd = -1;
-	KVT_CHECK(kvt_detach(self->dev, self->name) == 0);
+	KVT_CHECK(kvt_close_detach(self->dev, self->name, &self->fd) == 0);
 	return same ? 1 : -1;
 }
 
@@ -1006,9 +959,7 @@ static __u64 detached(struct self *self)
 	KVT_CHECK(kvt_checkpoint(self->fd) == 0);
 	put_shapes(self->fd, 2);
 	digest = kvt_digest(self->fd);
-	close(self->fd);
-	self->fd = -1;
-	KVT_CHECK(kvt_detach(self->dev, self->name) == 0);
+	KVT_CHECK(kvt_close_detach(self->dev, self->name, &self->fd) == 0);
 	crash_now(self);
 	return digest;
 }

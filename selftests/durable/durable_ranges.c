@@ -173,17 +173,15 @@ static void crash(struct __test_metadata *_metadata, struct _test_data_ranges *s
 		  const struct _fixture_variant_ranges *variant)
 {
 	__u64 digest = kvt_digest(self->fd);
-	void *image[DISKS];
+	void *image[DISKS] = { NULL };
 	int i;
 
 	ASSERT_EQ(0, kvt_sync(self->fd));
-	for (i = 0; i < variant->nr; i++)
-		image[i] = kvt_disk_image(&self->disk[i]);
+	kvt_disks_image(self->disk, variant->nr, self->fd, image);
 	ASSERT_EQ(0, kvt_close_detach(self->dev, self->name, &self->fd));
-	for (i = 0; i < variant->nr; i++) {
-		kvt_disk_restore(&self->disk[i], image[i]);
+	kvt_disks_restore(self->disk, variant->nr, image);
+	for (i = 0; i < variant->nr; i++)
 		kvt_disk_free(&self->disk[i], image[i]);
-	}
 	EXPECT_EQ(0, kvt_check_disks(self->disk, variant->nr));
 	ASSERT_EQ(0, come_up(self, variant));
 	ASSERT_EQ(digest, kvt_digest(self->fd));
@@ -224,20 +222,6 @@ TEST_F(ranges, what_is_kept_and_what_is_written_are_what_there_is)
 	}
 }
 
-static __u64 saved_records(struct _test_data_ranges *self, int nr)
-{
-	__u64 sum = 0;
-	void *image;
-	int i;
-
-	for (i = 0; i < nr; i++) {
-		image = kvt_disk_image(&self->disk[i]);
-		sum += kvt_image_records(image);
-		kvt_disk_free(&self->disk[i], image);
-	}
-	return sum;
-}
-
 /* As far as deltas can tell, each change is of half of the keys. */
 TEST_F(ranges, pieces_have_half_more_than_there_is_at_most)
 {
@@ -252,7 +236,7 @@ TEST_F(ranges, pieces_have_half_more_than_there_is_at_most)
 		for (i = round; i < SOME; i += 40)
 			put(self->fd, i, round);
 		ASSERT_EQ(0, kvt_checkpoint(self->fd));
-		records = saved_records(self, variant->nr);
+		records = kvt_disks_records(self->disk, variant->nr);
 		EXPECT_GE(SOME * 3 / 2, records);
 	}
 	TH_LOG("%llu records of %u keys", records, SOME);

@@ -211,20 +211,9 @@ static int pair_again(struct pair *p)
 /* An image of one moment is what the next attach restores. */
 static int pair_crash(struct pair *p)
 {
-	__u64 bytes;
-	int i;
-
-	do {
-		bytes = kvt_stat(p->fd, KVTREE_STAT_LOG_BYTES);
-		for (i = 0; i < 2; i++) {
-			kvt_disk_free(&p->disk[i], p->image[i]);
-			p->image[i] = kvt_disk_image(&p->disk[i]);
-		}
-	} while (bytes != kvt_stat(p->fd, KVTREE_STAT_LOG_BYTES));
-	close(p->fd);
-	KVT_CHECK(kvt_detach(p->dev, p->name) == 0);
-	for (i = 0; i < 2; i++)
-		kvt_disk_restore(&p->disk[i], p->image[i]);
+	kvt_disks_image(p->disk, 2, p->fd, p->image);
+	KVT_CHECK(kvt_close_detach(p->dev, p->name, &p->fd) == 0);
+	kvt_disks_restore(p->disk, 2, p->image);
 	return pair_attach(p);
 }
 

@@ -136,11 +136,11 @@ TEST_F(read_only, nothing_is_written_and_nothing_can_be_changed)
 
 		ASSERT_EQ(0, attach(0, 0));
 		changes(0, 3);
-		for (i = 0; round && i < self->nr; i++)
-			image[i] = kvt_disk_image(&self->disk[i]);
+		if (round)
+			kvt_disks_image(self->disk, self->nr, self->fd, image);
 		ASSERT_EQ(0, detach());
-		for (i = 0; round && i < self->nr; i++)
-			kvt_disk_restore(&self->disk[i], image[i]);
+		if (round)
+			kvt_disks_restore(self->disk, self->nr, image);
 		disks_set(self->disk, self->nr, 1);
 		EXPECT_NE(0, attach(0, 0));
 		ASSERT_EQ(0, attach(KVTREE_ATTACH_READ_ONLY, 0));
@@ -274,18 +274,16 @@ TEST_F(read_only, what_was_before_the_damage_can_be_restored)
 /* A life without an end, of which a commit record in the middle is damaged. */
 TEST_F(read_only, a_crashed_life_can_be_restored_up_to_the_damage)
 {
-	void *image[DISKS];
+	void *image[DISKS] = { NULL };
 	int i;
 
 	ASSERT_EQ(0, attach(0, 0));
 	changes(0, EPOCHS);
-	for (i = 0; i < self->nr; i++)
-		image[i] = kvt_disk_image(&self->disk[i]);
+	kvt_disks_image(self->disk, self->nr, self->fd, image);
 	ASSERT_EQ(0, detach());
-	for (i = 0; i < self->nr; i++) {
-		kvt_disk_restore(&self->disk[i], image[i]);
+	kvt_disks_restore(self->disk, self->nr, image);
+	for (i = 0; i < self->nr; i++)
 		kvt_disk_free(&self->disk[i], image[i]);
-	}
 	ASSERT_LT(0, spoil(self->disk, self->nr, EPOCHS - 3));
 	EXPECT_EQ(-EBADMSG, attach(0, 0));
 	EXPECT_EQ(-EBADMSG, attach(KVTREE_ATTACH_READ_ONLY, self->epoch[EPOCHS - 3]));

@@ -134,7 +134,21 @@ void kvt_disk_free(const struct kvt_disk *disk, void *image)
 		munmap(image, disk->bytes + sizeof(struct extents));
 }
 
-__u64 kvt_image_records(const void *image)
+void kvt_disks_image(const struct kvt_disk *disk, int nr, int fd, void **image)
+{
+	__u64 bytes;
+	int i;
+
+	do {
+		bytes = fd >= 0 ? kvt_stat(fd, KVTREE_STAT_LOG_BYTES) : 0;
+		for (i = 0; i < nr; i++) {
+			kvt_disk_free(&disk[i], image[i]);
+			image[i] = kvt_disk_image(&disk[i]);
+		}
+	} while (fd >= 0 && bytes != kvt_stat(fd, KVTREE_STAT_LOG_BYTES));
+}
+
+static __u64 image_records(const void *image)
 {
 	const struct kvtree_log_super *super;
 	__u64 records = 0, number, newest = 0;
@@ -152,6 +166,20 @@ __u64 kvt_image_records(const void *image)
 	return records;
 }
 
+__u64 kvt_disks_records(const struct kvt_disk *disk, int nr)
+{
+	__u64 records = 0;
+	void *image;
+	int i;
+
+	for (i = 0; i < nr; i++) {
+		image = kvt_disk_image(&disk[i]);
+		records += image_records(image);
+		kvt_disk_free(&disk[i], image);
+	}
+	return records;
+}
+
 /* Parts of the image may have been discarded meanwhile, and other parts written. */
 void kvt_disk_restore(const struct kvt_disk *disk, const void *image)
 {
@@ -165,6 +193,14 @@ void kvt_disk_restore(const struct kvt_disk *disk, const void *image)
 		at = extents->extent[i].at;
 		disk_copy(disk, (char *)image + at, at, extents->extent[i].end, false);
 	}
+}
+
+void kvt_disks_restore(const struct kvt_disk *disk, int nr, void *const *image)
+{
+	int i;
+
+	for (i = 0; i < nr; i++)
+		kvt_disk_restore(&disk[i], image[i]);
 }
 
 void kvt_disk_write(const struct kvt_disk *disk, const void *data, size_t len, size_t at)

@@ -26,10 +26,17 @@ void kvt_disk_remove(struct kvt_disk *disk);
 /* Its whole contents, and how to restore them when nobody has it open. */
 void *kvt_disk_image(const struct kvt_disk *disk);
 void kvt_disk_free(const struct kvt_disk *disk, void *image);
-/* Records of the checkpoint that counts. */
-__u64 kvt_image_records(const void *image);
 void kvt_disk_restore(const struct kvt_disk *disk, const void *image);
 void kvt_disk_write(const struct kvt_disk *disk, const void *data, size_t len, size_t at);
+
+/*
+ * The same for several disks.  @fd: the store that they are attached to, or -1: the images are of
+ * one moment, although a checkpoint may be under way.  Earlier images are freed; NULL: none.
+ */
+void kvt_disks_image(const struct kvt_disk *disk, int nr, int fd, void **image);
+void kvt_disks_restore(const struct kvt_disk *disk, int nr, void *const *image);
+/* Records of the checkpoint that counts. */
+__u64 kvt_disks_records(const struct kvt_disk *disk, int nr);
 
 void kvt_disk_resize(struct kvt_disk *disk, size_t mib);
 
