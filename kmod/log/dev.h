@@ -68,6 +68,10 @@ int kvt_disks_use(struct kvt_devs *devs);
 void kvt_disks_leave(struct kvt_devs *devs);
 void kvt_disks_lock(struct kvt_devs *devs);
 void kvt_disks_unlock(struct kvt_devs *devs);
+void kvt_disks_ask(const struct kvt_devs *devs, u64 *begun);
+bool kvt_disks_flushed(const struct kvt_devs *devs, const u64 *begun);
+void kvt_disks_begin(const struct kvt_devs *devs);
+void kvt_disks_end(const struct kvt_devs *devs);
 void kvt_disk_fail(struct kvt_log_dev *dev);
 
 #endif /* KVT_LOG_DEV_H */

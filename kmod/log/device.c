@@ -319,6 +319,7 @@ static int devs_flush(struct kvt_devs *devs)
 	int err = 0;
 	u32 i;
 
+	kvt_disks_begin(devs);
 	for (i = 0; i < devs->nr; i++) {
 		kvt_io_init(&io[i]);
 		io_submit(&io[i], bio_alloc(devs->dev[i].bdev, 0, REQ_OP_WRITE | REQ_PREFLUSH,
@@ -330,6 +331,9 @@ static int devs_flush(struct kvt_devs *devs)
 		kvt_disk_fail(&devs->dev[i]);
 		err = -EIO;
 	}
+	if (!err)
+		kvt_disks_end(devs);
+	kvt_stat_add(devs->state->env.stats, KVTREE_STAT_LOG_FLUSHES, devs->nr);
 	return err;
 }
 
@@ -342,7 +346,8 @@ static int devs_flush(struct kvt_devs *devs)
  * flush can begin.
  *
  * Two flushes of a disk never run at the same time, also because dm-log-writes assigns earlier
- * writes to the first flush submitted, although the second one may complete before it.
+ * writes to the first flush submitted, although the second one may complete before it.  A caller
+ * that has waited for one need not flush if that began after the call.
  *
  * Context: process context, sleeps.
  *
@@ -350,19 +355,21 @@ static int devs_flush(struct kvt_devs *devs)
  */
 int kvt_devs_flush(struct kvt_devs *devs)
 {
+	u64 begun[KVTREE_LOG_DEVS_MAX];
 	int err;
 
+	kvt_disks_ask(devs, begun);
 	kvt_disks_lock(devs);
 	err = READ_ONCE(devs->state->error);
-	if (!err) {
+	if (!err && !kvt_disks_flushed(devs, begun)) {
 		err = devs_flush(devs);
-		kvt_stat_add(devs->state->env.stats, KVTREE_STAT_LOG_FLUSHES, devs->nr);
 		if (err)
 			kvt_log_fail(devs->state, err, "a device could not be flushed");
 	}
 	kvt_disks_unlock(devs);
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_devs_flush);
 
 /**
  * kvt_dev_discard() - discard segments, if the device supports it

@@ -4,7 +4,8 @@
  *
  * Flushing a partition flushes the whole disk.  If the flush fails, writes of any of these stores
  * may be lost, but the disk reports that only once, to the store that flushed.  So the stores on a
- * disk flush it one after the other, and all of them fail if one flush does.
+ * disk flush it one after the other, and all of them fail if one flush does.  While a flush is in
+ * progress, others ask for the next one.  That one is enough for all of them.
  */
 #include <linux/blkdev.h>
 #include <linux/slab.h>
@@ -16,7 +17,9 @@ struct kvt_disk {
 	const struct gendisk *gendisk;
 	unsigned int users;		/* disks_lock */
 	struct list_head uses;		/* disks_lock */
-	struct mutex lock;		/* one flush at a time */
+	struct mutex lock;		/* one flush at a time; protects the fields below */
+	u64 begun;			/* flushes so far; also read without the lock */
+	u64 flushed;			/* ... the last one that has succeeded */
 };
 
 static LIST_HEAD(disks);
@@ -96,6 +99,7 @@ int kvt_disks_use(struct kvt_devs *devs)
 	mutex_unlock(&disks_lock);
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_disks_use);
 
 /**
  * kvt_disks_leave() - end of kvt_disks_use()
@@ -118,6 +122,7 @@ void kvt_disks_leave(struct kvt_devs *devs)
 	}
 	mutex_unlock(&disks_lock);
 }
+KVT_EXPORT_FOR_TESTS(kvt_disks_leave);
 
 /**
  * kvt_disks_lock() - keep other logs from flushing the disks of devices
@@ -144,6 +149,76 @@ void kvt_disks_unlock(struct kvt_devs *devs)
 	for (i = 0; i < devs->nr_disks; i++)
 		mutex_unlock(&devs->disks[i]->lock);
 }
+
+/**
+ * kvt_disks_ask() - note how many flushes of the devices' disks have begun
+ * @devs: the devices; what is to become stable is written
+ * @begun: filled: for each disk
+ *
+ * Context: any; the locks need not be held.
+ */
+void kvt_disks_ask(const struct kvt_devs *devs, u64 *begun)
+{
+	u32 i;
+
+	/* A flush that begins after this makes the completed writes stable. */
+	smp_mb();
+	for (i = 0; i < devs->nr_disks; i++)
+		begun[i] = READ_ONCE(devs->disks[i]->begun);
+}
+KVT_EXPORT_FOR_TESTS(kvt_disks_ask);
+
+/**
+ * kvt_disks_flushed() - whether other logs have flushed the disks of devices
+ * @devs: the devices
+ * @begun: of kvt_disks_ask()
+ *
+ * Context: process context; the disks' locks are held.
+ *
+ * Return: true if each disk was flushed since, by a flush that began later.
+ */
+bool kvt_disks_flushed(const struct kvt_devs *devs, const u64 *begun)
+{
+	u32 i;
+
+	for (i = 0; i < devs->nr_disks; i++)
+		if (devs->disks[i]->flushed <= begun[i])
+			return false;
+	return devs->nr_disks;
+}
+KVT_EXPORT_FOR_TESTS(kvt_disks_flushed);
+
+/**
+ * kvt_disks_begin() - begin to flush the disks of devices
+ * @devs: the devices
+ *
+ * Context: process context; the disks' locks are held.
+ */
+void kvt_disks_begin(const struct kvt_devs *devs)
+{
+	u32 i;
+
+	for (i = 0; i < devs->nr_disks; i++)
+		WRITE_ONCE(devs->disks[i]->begun, devs->disks[i]->begun + 1);
+	/* Before the flushes are submitted: pairs with kvt_disks_ask(). */
+	smp_mb();
+}
+KVT_EXPORT_FOR_TESTS(kvt_disks_begin);
+
+/**
+ * kvt_disks_end() - note that the disks of devices have been flushed
+ * @devs: the devices; none of the flushes has failed
+ *
+ * Context: process context; the disks' locks are held since kvt_disks_begin().
+ */
+void kvt_disks_end(const struct kvt_devs *devs)
+{
+	u32 i;
+
+	for (i = 0; i < devs->nr_disks; i++)
+		devs->disks[i]->flushed = devs->disks[i]->begun;
+}
+KVT_EXPORT_FOR_TESTS(kvt_disks_end);
 
 /**
  * kvt_disk_fail() - fail all logs on a disk that could not be flushed

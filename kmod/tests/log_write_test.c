@@ -327,6 +327,35 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 	mutex_unlock(&lw->commits->commit_lock);
 }
 
+static void one_flush_is_enough_for_all_that_ask_before_it_begins(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_devs *devs = &lw->log->devs;
+	struct kvt_devs *other = kunit_kzalloc(test, sizeof(*other), GFP_KERNEL);
+	u64 begun[KVTREE_LOG_DEVS_MAX];
+
+	KUNIT_ASSERT_NOT_NULL(test, other);
+	lw_open_disk(lw);
+	*other = *devs;
+	other->dev[0].devs = other;
+	KUNIT_EXPECT_EQ(test, 0, kvt_disks_use(devs));
+	KUNIT_EXPECT_EQ(test, 0, kvt_disks_use(other));
+	kvt_disks_ask(devs, begun);
+	KUNIT_EXPECT_FALSE(test, kvt_disks_flushed(devs, begun));
+	KUNIT_EXPECT_EQ(test, 0, kvt_devs_flush(other));
+	KUNIT_EXPECT_TRUE(test, kvt_disks_flushed(devs, begun));
+	/* A flush that has begun before. */
+	kvt_disks_begin(other);
+	kvt_disks_ask(devs, begun);
+	kvt_disks_end(other);
+	KUNIT_EXPECT_FALSE(test, kvt_disks_flushed(devs, begun));
+	/* A flush that fails. */
+	kvt_disks_begin(other);
+	KUNIT_EXPECT_FALSE(test, kvt_disks_flushed(devs, begun));
+	kvt_disks_leave(other);
+	kvt_disks_leave(devs);
+}
+
 /* The commit fails before it changes anything, so nothing has to be finished later. */
 static void a_commit_without_room_for_its_record_closes_no_epoch(struct kunit *test)
 {
@@ -833,6 +862,7 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_change_belongs_to_the_epoch_that_is_open_when_it_has_room),
 	KUNIT_CASE(writers_that_see_the_same_room_do_not_both_have_it),
 	KUNIT_CASE(a_commit_without_room_for_one_stream_makes_nothing_durable),
+	KUNIT_CASE(one_flush_is_enough_for_all_that_ask_before_it_begins),
 	KUNIT_CASE(a_commit_without_room_for_its_record_closes_no_epoch),
 	KUNIT_CASE(versions_beyond_the_lease_wait_for_a_commit),
 	KUNIT_CASE(an_idle_log_has_one_empty_epoch_at_its_end),

@@ -974,6 +974,40 @@ TEST(a_flush_that_fails_is_told_to_all_stores_on_the_disk)
 	parts_end(&p);
 }
 
+/*
+ * One store's flush has begun when another one writes: the disk need not have that in its flush, so
+ * the second store flushes as well.
+ */
+TEST(a_flush_that_began_before_a_write_does_not_count_for_it)
+{
+	static struct parts p;
+	struct commit commit;
+	char idle[16];
+	__u64 flushes;
+	int i;
+
+	kvt_set_param(KVT_IDLE_MS, "0", idle, sizeof(idle));
+	parts_begin(&p);
+	kvt_fault_fail(&p.disk, "hold", "f", 1, 1);
+	caller_begin(&p.put[0], &p.o[0], put_thread);
+	ASSERT_TRUE(kvt_eventually(flush_is_waited_for, &p));
+	flushes = kvt_stat(p.o[1].fd, KVTREE_STAT_LOG_FLUSHES);
+	commit_expect(&commit, &p.o[1]);
+	caller_begin(&p.put[1], &p.o[1], put_thread);
+	EXPECT_TRUE(kvt_eventually(commit_is_written, &commit));
+	kvt_fault_hold(&p.disk, false);
+	for (i = 0; i < 2; i++)
+		EXPECT_EQ(0, caller_end(&p.put[i]));
+	EXPECT_EQ(flushes + 1, kvt_stat(p.o[1].fd, KVTREE_STAT_LOG_FLUSHES));
+	kvt_fault_mend(&p.disk);
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(0, kvt_oracle_detach(&p.o[i]));
+		kvt_oracle_judge(&p.o[i]);
+	}
+	parts_end(&p);
+	kvt_set_param(KVT_IDLE_MS, idle, NULL, 0);
+}
+
 static void *detach_thread(void *arg)
 {
 	struct caller *c = arg;
