@@ -39,6 +39,8 @@ static u64 commit_close(struct kvt_log *log)
 		/* A writer that reads the new epoch sees DIRTY cleared: see log_dirty(). */
 		smp_mb__after_atomic();
 		WRITE_ONCE(log->state.epoch, epoch + 1);
+		/* Before the dirty streams are looked for: pairs with stream_dirty(). */
+		smp_mb();
 	}
 	return epoch;
 }
@@ -52,7 +54,7 @@ static struct kvt_stream *commit_seal(struct kvt_log *log, u64 epoch)
 	struct kvt_stream *own = NULL;
 	u32 i;
 
-	for (i = 0; i < log->nr_streams; i++) {
+	kvt_log_for_each_dirty(i, log) {
 		if (!kvt_stream_close(&log->streams[i], epoch))
 			continue;
 		if (own)
@@ -68,7 +70,7 @@ static int commit_flush(struct kvt_log *log, const struct kvt_stream *own, u64 e
 	struct kvt_stream *s;
 	u32 i;
 
-	for (i = 0; i < log->nr_streams; i++) {
+	kvt_log_for_each_dirty(i, log) {
 		s = &log->streams[i];
 		if (s == own)
 			continue;
@@ -79,13 +81,15 @@ static int commit_flush(struct kvt_log *log, const struct kvt_stream *own, u64 e
 	return log->state.error;
 }
 
-static u64 commit_lease(struct kvt_log *log)
+static u64 commit_lease(struct kvt_commits *commits)
 {
-	u64 version = READ_ONCE(log->state.lease_asked);
+	struct kvt_log *log = &commits->log;
+	u64 version = max(commits->version, READ_ONCE(log->state.lease_asked));
 	u32 i;
 
-	for (i = 0; i < log->nr_streams; i++)
+	kvt_log_for_each_dirty(i, log)
 		version = max(version, READ_ONCE(log->streams[i].max_version));
+	commits->version = version;
 	return version + LEASE_RENEW > log->state.lease ? version + LEASE_AHEAD : log->state.lease;
 }
 
@@ -145,7 +149,7 @@ static void trailer_fill(struct kvt_chain *chain, u64 epoch)
 	t->version_lease = cpu_to_le64(commits->lease_next);
 	t->time = cpu_to_le64(ktime_get_real_ns());
 	t->dev_index = cpu_to_le32(dev->index);
-	for (i = 0; i < log->nr_streams; i++)
+	kvt_log_for_each_dirty(i, log)
 		if (log->streams[i].part == chain->part)
 			trailer_extents(chain, &log->streams[i], epoch);
 	if (epoch == commits->carry.epoch)
@@ -219,7 +223,7 @@ static int trailers_write(struct kvt_commits *commits, u64 epoch)
 	struct kvt_io io;
 	u32 i;
 
-	commits->lease_next = commit_lease(log);
+	commits->lease_next = commit_lease(commits);
 	kvt_io_init(&io);
 	for (i = 0; i < log->devs.nr; i++)
 		trailer_write(&commits->chain[i], epoch, &io);
@@ -288,7 +292,10 @@ static void commit_done(struct kvt_commits *commits, u64 epoch)
 {
 	struct kvt_log *log = &commits->log;
 	bool renewed = log->state.lease != commits->lease_next;
+	u32 i;
 
+	kvt_log_for_each_dirty(i, log)
+		kvt_stream_clean(&log->streams[i]);
 	WRITE_ONCE(log->state.lease, commits->lease_next);
 	kvt_live_set(&log->space.live_durable, log->space.live_closed);
 	trailers_count(commits);

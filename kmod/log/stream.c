@@ -137,6 +137,18 @@ static int log_grow(struct kvt_log *log, struct kvt_live more)
 	return -ENOSPC;
 }
 
+/*
+ * Have commits look at a stream; under its lock.  If the committer closes the epoch and does not see
+ * the bit, the writer sees the next epoch: pairs with the barrier in commit_close().
+ */
+static void stream_dirty(struct kvt_stream *s)
+{
+	if (test_bit(s->id, s->log->dirty))
+		return;
+	set_bit(s->id, s->log->dirty);
+	smp_mb__after_atomic();
+}
+
 /* Schedule a commit, unless one is already scheduled. */
 static void log_dirty(struct kvt_log *log)
 {
@@ -180,6 +192,7 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 	raw_spin_lock(&s->lock);
 	/* A writer that depends on this change reads this epoch or a later one: see log.h. */
 	smp_mb__after_spinlock();
+	stream_dirty(s);
 	note->epoch = READ_ONCE(log->state.epoch);
 	err = reserve_check(log, version, more);
 	if (!err) {
@@ -286,6 +299,23 @@ bool kvt_stream_behind(struct kvt_stream *s, u64 epoch)
 	const struct kvt_log_buf *buf = stream_sealed(s, 0);
 
 	return buf && buf->epoch <= epoch;
+}
+
+/**
+ * kvt_stream_clean() - let commits pass over a stream that has nothing more for them
+ * @s: the stream
+ *
+ * Context: process context; under commit_lock.
+ */
+void kvt_stream_clean(struct kvt_stream *s)
+{
+	local_bh_disable();
+	raw_spin_lock(&s->lock);
+	/* Without sealed buffers nothing is being written, so no extent is added. */
+	if (!s->nr_sealed && buf_empty(stream_buffer(s)) && !READ_ONCE(s->nr_extents))
+		clear_bit(s->id, s->log->dirty);
+	raw_spin_unlock(&s->lock);
+	local_bh_enable();
 }
 
 /* Whether there is room to list the next chunk's extent; the caller alone adds extents. */

@@ -5,6 +5,7 @@
 
 #include <linux/align.h>
 #include <linux/atomic.h>
+#include <linux/bitmap.h>
 #include <linux/mutex.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
@@ -63,7 +64,12 @@ struct kvt_log {
 	struct kvt_devs devs;
 	struct kvt_space space;
 	struct kvt_image image;
+	/* Streams that may have records for a commit to list; a stream's lock protects its bit. */
+	DECLARE_BITMAP(dirty, KVTREE_LOG_STREAMS_MAX) ____cacheline_aligned_in_smp;
 };
+
+/* For each stream that a commit has to look at: its index. */
+#define kvt_log_for_each_dirty(i, log)	for_each_set_bit(i, (log)->dirty, (log)->nr_streams)
 
 /* encode.c */
 struct kvt_log_size {
@@ -126,6 +132,7 @@ bool kvt_stream_close(struct kvt_stream *s, u64 epoch);
 bool kvt_stream_flush_begin(struct kvt_stream *s, u64 epoch);
 void kvt_stream_flush_end(struct kvt_stream *s);
 bool kvt_stream_behind(struct kvt_stream *s, u64 epoch);
+void kvt_stream_clean(struct kvt_stream *s);
 
 /* events.c */
 void kvt_log_commit_later(struct kvt_log *log);

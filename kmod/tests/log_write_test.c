@@ -327,6 +327,61 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 	mutex_unlock(&lw->commits->commit_lock);
 }
 
+/* The number of extents that the last commit has listed. */
+static u32 lw_listed(const struct lw *lw)
+{
+	return le32_to_cpu(lw->commits->chain[0].trailer->nr_extents);
+}
+
+static void a_commit_looks_only_at_streams_with_records(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_log *log = lw->log;
+
+	kt_need_two_cpus(test);
+	KUNIT_ASSERT_LE(test, 2, log->nr_streams);
+	lw_open_disk(lw);
+	log->space.part[0].append.pos = (struct kvt_log_pos) {
+		.segment = LW_STREAM, .block = 1
+	};
+	log->state.lease = 10;
+	lw_log(lw, "a", true);
+	/* If the commit looked at the other stream, the lease would go beyond this version. */
+	log->streams[1].max_version = S64_MAX / 2;
+	mutex_lock(&lw->commits->commit_lock);
+	KUNIT_EXPECT_EQ(test, 0, kvt_commit(lw->commits));
+	KUNIT_EXPECT_EQ(test, 1, lw_listed(lw));
+	KUNIT_EXPECT_LT(test, 10, log->state.lease);
+	KUNIT_EXPECT_GT(test, S64_MAX / 2, log->state.lease);
+	KUNIT_EXPECT_TRUE(test, bitmap_empty(log->dirty, KVTREE_LOG_STREAMS_MAX));
+	mutex_unlock(&lw->commits->commit_lock);
+}
+
+/* A writer comes after its epoch is closed and before the commit ends. */
+static void a_stream_with_records_of_the_next_epoch_is_not_forgotten(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_log *log = lw->log;
+
+	lw_open_disk(lw);
+	log->space.part[0].append.pos = (struct kvt_log_pos) {
+		.segment = LW_STREAM, .block = 1
+	};
+	lw_log(lw, "a", true);
+	log->state.closed = log->state.epoch;
+	WRITE_ONCE(log->state.epoch, log->state.epoch + 1);
+	KUNIT_EXPECT_EQ(test, 2, lw_log(lw, "b", true));
+	mutex_lock(&lw->commits->commit_lock);
+	KUNIT_EXPECT_EQ(test, 0, kvt_commit(lw->commits));
+	KUNIT_EXPECT_EQ(test, 1, log->state.durable);
+	KUNIT_EXPECT_EQ(test, 1, lw_listed(lw));
+	KUNIT_EXPECT_EQ(test, 0, kvt_commit(lw->commits));
+	KUNIT_EXPECT_EQ(test, 2, log->state.durable);
+	KUNIT_EXPECT_EQ(test, 1, lw_listed(lw));
+	KUNIT_EXPECT_TRUE(test, bitmap_empty(log->dirty, KVTREE_LOG_STREAMS_MAX));
+	mutex_unlock(&lw->commits->commit_lock);
+}
+
 static void one_flush_is_enough_for_all_that_ask_before_it_begins(struct kunit *test)
 {
 	struct lw *lw = lw_new(test);
@@ -862,6 +917,8 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_change_belongs_to_the_epoch_that_is_open_when_it_has_room),
 	KUNIT_CASE(writers_that_see_the_same_room_do_not_both_have_it),
 	KUNIT_CASE(a_commit_without_room_for_one_stream_makes_nothing_durable),
+	KUNIT_CASE(a_commit_looks_only_at_streams_with_records),
+	KUNIT_CASE(a_stream_with_records_of_the_next_epoch_is_not_forgotten),
 	KUNIT_CASE(one_flush_is_enough_for_all_that_ask_before_it_begins),
 	KUNIT_CASE(a_commit_without_room_for_its_record_closes_no_epoch),
 	KUNIT_CASE(versions_beyond_the_lease_wait_for_a_commit),
