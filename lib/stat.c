@@ -122,7 +122,7 @@ static const struct {
 	[KVTREE_STAT_LOG_CHECKPOINTS] = { "log_checkpoints", COUNT,
 		"checkpoints" },
 	[KVTREE_STAT_LOG_LIVE_BYTES] = { "log_live_bytes", GAUGE,
-		"bytes that a checkpoint would write" },
+		"bytes that a checkpoint of everything would write" },
 	[KVTREE_STAT_LOG_CAPACITY] = { "log_capacity", GAUGE,
 		"bytes that the devices hold" },
 	[KVTREE_STAT_LOG_FREE_BYTES] = { "log_free_bytes", GAUGE,
@@ -133,6 +133,18 @@ static const struct {
 		"times that a session with waiting commands was woken" },
 	[KVTREE_STAT_LOG_LIVE_MAX] = { "log_live_max", GAUGE,
 		"bytes of log_live_bytes that fit the devices on this machine" },
+	[KVTREE_STAT_LOG_RECORD_BYTES] = { "log_record_bytes", COUNT,
+		"bytes of changes written to the log" },
+	[KVTREE_STAT_LOG_CHECKPOINT_BYTES] = { "log_checkpoint_bytes", COUNT,
+		"bytes that checkpoints wrote" },
+	[KVTREE_STAT_LOG_CHECKPOINTS_FULL] = { "log_checkpoints_full", COUNT,
+		"checkpoints that wrote everything" },
+	[KVTREE_STAT_LOG_IMAGE_BYTES] = { "log_image_bytes", GAUGE,
+		"bytes of the devices that checkpoints take" },
+	[KVTREE_STAT_LOG_RANGES] = { "log_ranges", GAUGE,
+		"ranges of keys of the last checkpoint" },
+	[KVTREE_STAT_LOG_PIECES] = { "log_pieces", GAUGE,
+		"pieces that these ranges consist of" },
 };
 
 _Static_assert(ARRAY_SIZE(counter) == KVTREE_STAT_NR, "names of counters");

@@ -43,6 +43,19 @@ static bool wanted(struct stat_args *args, const char *name)
 	return found;
 }
 
+/* Numbers that follow from others. */
+static const struct {
+	const char *name;
+	const char *text;
+	unsigned int of;
+	unsigned int by;
+} ratio[] = {
+	{ "write_amplification", "log_bytes / log_record_bytes",
+	  KVTREE_STAT_LOG_BYTES, KVTREE_STAT_LOG_RECORD_BYTES },
+	{ "pieces_per_range", "now: log_pieces / log_ranges",
+	  KVTREE_STAT_LOG_PIECES, KVTREE_STAT_LOG_RANGES },
+};
+
 static void show(struct stat_args *args, const char *name, uint64_t value, bool now,
 		 const char *text)
 {
@@ -51,18 +64,36 @@ static void show(struct stat_args *args, const char *name, uint64_t value, bool 
 	if (args->obj)
 		json_add_u64(args->obj, name, value);
 	else
-		printf("%-16s %12" PRIu64 "  %s%s\n", name, value, now ? "now: " : "", text);
+		printf("%-20s %12" PRIu64 "  %s%s\n", name, value, now ? "now: " : "", text);
 }
 
-/* Counters of every store.  Returns a negative errno if they cannot be read. */
+static void show_ratios(struct stat_args *args, const uint64_t *values)
+{
+	double value;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(ratio); i++) {
+		if (!values[ratio[i].by] || !wanted(args, ratio[i].name))
+			continue;
+		value = (double)values[ratio[i].of] / (double)values[ratio[i].by];
+		if (args->obj)
+			json_add(args->obj, ratio[i].name, json_real(value));
+		else
+			printf("%-20s %12.2f  %s\n", ratio[i].name, value, ratio[i].text);
+	}
+}
+
+/* Counters of every store, and ratios.  Returns a negative errno if they cannot be read. */
 static int show_common(const struct kvtree *kv, struct stat_args *args)
 {
-	uint64_t values[KVTREE_STAT_NR];
+	uint64_t values[KVTREE_STAT_NR] = { 0 };
 	int id, known = kvtree_stat(kv, values, KVTREE_STAT_NR);
 
 	for (id = 0; id < KVTREE_STAT_NR && id < known; id++)
 		show(args, kvtree_stat_name(id), values[id], kvtree_stat_is_gauge(id),
 		     kvtree_stat_text(id));
+	if (known >= 0)
+		show_ratios(args, values);
 	return known;
 }
 
@@ -82,8 +113,9 @@ int cmd_stat(int argc, char **argv)
 		.args_doc = "[COUNTER...]",
 		.doc = "Show all counters of the store, or those given as arguments.\n"
 		       "\vA line for each: its name, its value, what it counts. Those marked \"now\"\n"
-		       "go up and down, the others only grow. The counters of the store's index\n"
-		       "engine come last.",
+		       "go up and down, the others only grow. A durable store also has the ratios\n"
+		       "write_amplification and pieces_per_range. The counters of the store's\n"
+		       "index engine come last.",
 		.children = common_options,
 	};
 	struct stat_args args = { 0 };

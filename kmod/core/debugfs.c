@@ -82,6 +82,12 @@ static const char *const stat_names[KVTREE_STAT_NR] = {
 	[KVTREE_STAT_LOG_ERROR]		= "log_error",
 	[KVTREE_STAT_URING_WAKE]	= "uring_wake",
 	[KVTREE_STAT_LOG_LIVE_MAX]	= "log_live_max",
+	[KVTREE_STAT_LOG_RECORD_BYTES]	= "log_record_bytes",
+	[KVTREE_STAT_LOG_CHECKPOINT_BYTES] = "log_checkpoint_bytes",
+	[KVTREE_STAT_LOG_CHECKPOINTS_FULL] = "log_checkpoints_full",
+	[KVTREE_STAT_LOG_IMAGE_BYTES]	= "log_image_bytes",
+	[KVTREE_STAT_LOG_RANGES]	= "log_ranges",
+	[KVTREE_STAT_LOG_PIECES]	= "log_pieces",
 };
 
 static int stats_show(struct seq_file *seq, struct kvt_store *store)

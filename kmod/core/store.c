@@ -328,6 +328,9 @@ u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id)
 	case KVTREE_STAT_LOG_CAPACITY:
 	case KVTREE_STAT_LOG_FREE_BYTES:
 	case KVTREE_STAT_LOG_ERROR:
+	case KVTREE_STAT_LOG_IMAGE_BYTES:
+	case KVTREE_STAT_LOG_RANGES:
+	case KVTREE_STAT_LOG_PIECES:
 		return store->log ? kvt_log_stat(store->log, id) : 0;
 	default:
 		return kvt_stats_read(&store->stats, id);

@@ -10,7 +10,6 @@
  */
 #include <linux/vmalloc.h>
 
-#include "base/stats.h"
 #include "checkpoint.h"
 
 /* Delay before a retry: short while writers wait for room or soon will, long otherwise. */
@@ -155,6 +154,7 @@ static int table_write(struct checkpoint *cp, u32 i)
 	table->crc = cpu_to_le32(kvt_log_crc_zero(dev->super, generation, &pos, table,
 						  (size_t)blocks * KVTREE_LOG_BLOCK,
 						  offsetof(struct kvtree_log_table, crc)));
+	kvt_saved_count(&cp->saved, blocks);
 	err = kvt_dev_write(dev, kvt_log_pos_block(dev->super, &pos), blocks, table);
 	kvt_log_pos_store(&to->table, &pos);
 	to->blocks = cpu_to_le32(blocks);
@@ -223,8 +223,8 @@ int kvt_checkpoint_forgo(struct kvt_checkpoints *cps)
 	return err;
 }
 
-/* Recovery begins later in the log now: count what it need not replay any more. */
-static void log_shorten(struct checkpoint *cp)
+/* It has taken effect.  Recovery begins later in the log now: count what it need not replay. */
+static void checkpoint_took(struct checkpoint *cp)
 {
 	struct kvt_commits *commits = &cp->all->commits;
 	struct kvt_space *space = &commits->log.space;
@@ -232,6 +232,9 @@ static void log_shorten(struct checkpoint *cp)
 	mutex_lock(&commits->commit_lock);
 	WRITE_ONCE(space->replay_bytes, space->replay_bytes - cp->replay_bytes);
 	mutex_unlock(&commits->commit_lock);
+	WRITE_ONCE(space->whole, cp->full);
+	if (cp->full)
+		kvt_stat_inc(cp->log->state.env.stats, KVTREE_STAT_LOG_CHECKPOINTS_FULL);
 }
 
 static int checkpoint_count(struct checkpoint *cp)
@@ -258,10 +261,8 @@ static int checkpoint_count(struct checkpoint *cp)
 	for (i = 0; i < log->devs.nr; i++)
 		checkpoint_lives(cp, i);
 	err = kvt_supers_write(cp->all);
-	if (!err) {
-		log_shorten(cp);
-		WRITE_ONCE(log->space.whole, cp->full);
-	}
+	if (!err)
+		checkpoint_took(cp);
 	return err;
 }
 

@@ -6,6 +6,7 @@
 #include <linux/container_of.h>
 #include <linux/mutex.h>
 
+#include "base/stats.h"
 #include "commit.h"
 
 /* A log with its commits and checkpoints. */
@@ -60,6 +61,13 @@ struct kvt_saved {
 
 /* plan.c */
 int kvt_plan(struct kvt_saved *saved, bool full);
+
+/* Count blocks that a checkpoint writes. */
+static inline void kvt_saved_count(const struct kvt_saved *saved, u32 blocks)
+{
+	kvt_stat_add(saved->log->state.env.stats, KVTREE_STAT_LOG_CHECKPOINT_BYTES,
+		     (u64)blocks * KVTREE_LOG_BLOCK);
+}
 
 /* saved.c */
 int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks, enum kvt_room room);

@@ -472,6 +472,21 @@ int kvt_log_checkpoint(struct kvt_log *log)
 	return kvt_log_outcome_errno(kvt_checkpoint_awake(kvt_checkpoints_of(log)));
 }
 
+/* The bytes of all segments that are free, or that checkpoints take. */
+static u64 segments_bytes(const struct kvt_log *log, bool image)
+{
+	u64 sum = 0;
+	u32 i;
+
+	for (i = 0; i < log->devs.nr; i++) {
+		const struct kvt_part *part = &log->space.part[i];
+
+		sum += (image ? READ_ONCE(part->segs.nr_image) : READ_ONCE(part->segs.nr_free)) *
+		       kvt_part_bytes(part);
+	}
+	return sum;
+}
+
 /**
  * kvt_log_stat() - read a statistic of a log
  * @log: the log
@@ -483,9 +498,6 @@ int kvt_log_checkpoint(struct kvt_log *log)
  */
 u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
 {
-	u64 sum = 0;
-	u32 i;
-
 	switch (id) {
 	case KVTREE_STAT_LOG_EPOCH:
 		return READ_ONCE(log->state.epoch);
@@ -498,10 +510,13 @@ u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
 	case KVTREE_STAT_LOG_CAPACITY:
 		return log->space.capacity;
 	case KVTREE_STAT_LOG_FREE_BYTES:
-		for (i = 0; i < log->devs.nr; i++)
-			sum += READ_ONCE(log->space.part[i].segs.nr_free) *
-			       kvt_part_bytes(&log->space.part[i]);
-		return sum;
+		return segments_bytes(log, false);
+	case KVTREE_STAT_LOG_IMAGE_BYTES:
+		return segments_bytes(log, true);
+	case KVTREE_STAT_LOG_RANGES:
+		return kvt_image_count(&log->image).ranges;
+	case KVTREE_STAT_LOG_PIECES:
+		return kvt_image_count(&log->image).pieces;
 	case KVTREE_STAT_LOG_ERROR:
 		return -READ_ONCE(log->state.error);
 	default:

@@ -169,8 +169,10 @@ struct kvt_ranges *kvt_ranges_make(const struct kvt_log_directory *dir)
 		kvt_ranges_free(ranges);
 		return NULL;
 	}
-	for (i = 0; i < dir->nr; i++)
+	for (i = 0; i < dir->nr; i++) {
 		ranges->prefix[i] = key_prefix(dir->range[i]->key, dir->range[i]->key_len);
+		ranges->nr_pieces += dir->range[i]->nr_pieces;
+	}
 	ranges->dir = *dir;
 	return ranges;
 }
@@ -254,6 +256,28 @@ void kvt_image_exit(struct kvt_image *image)
 	RCU_INIT_POINTER(image->ranges, NULL);
 }
 KVT_EXPORT_FOR_TESTS(kvt_image_exit);
+
+/**
+ * kvt_image_count() - count what the current checkpoint consists of
+ * @image: the image
+ *
+ * Context: any.
+ *
+ * Return: the numbers of ranges and of their pieces.
+ */
+struct kvt_image_count kvt_image_count(const struct kvt_image *image)
+{
+	const struct kvt_ranges *ranges;
+	struct kvt_image_count count;
+
+	rcu_read_lock();
+	ranges = rcu_dereference(image->ranges);
+	count.ranges = ranges->dir.nr;
+	count.pieces = ranges->nr_pieces;
+	rcu_read_unlock();
+	return count;
+}
+KVT_EXPORT_FOR_TESTS(kvt_image_count);
 
 /**
  * kvt_image_mark() - note that a key has changed

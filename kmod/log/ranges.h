@@ -28,6 +28,7 @@ static inline unsigned long *kvt_mark_bits(unsigned long mark)
 /* A directory, and the marks of its ranges. */
 struct kvt_ranges {
 	struct kvt_log_directory dir;	/* one range or more */
+	u64 nr_pieces;			/* of all ranges */
 	u64 *prefix;			/* of each range's lowest key: see ranges.c */
 	unsigned long __rcu *marks;	/* one for each range */
 };
@@ -38,12 +39,19 @@ struct kvt_image {
 	const struct kvtree_log_super *super;	/* of any device */
 };
 
+/* What a checkpoint consists of. */
+struct kvt_image_count {
+	u64 ranges;
+	u64 pieces;
+};
+
 struct kvt_ranges *kvt_ranges_make(const struct kvt_log_directory *dir);
 void kvt_ranges_free(struct kvt_ranges *ranges);
 void kvt_directory_discard(struct kvt_log_directory *dir, const struct kvt_log_directory *kept);
 
 void kvt_image_exit(struct kvt_image *image);
 int kvt_image_init(struct kvt_image *image, struct kvt_log_directory *dir);
+struct kvt_image_count kvt_image_count(const struct kvt_image *image);
 void kvt_image_mark(struct kvt_image *image, const u8 *key, u32 len);
 unsigned long *kvt_image_take(struct kvt_image *image);
 void kvt_image_give(struct kvt_image *image, unsigned long *taken);

@@ -94,6 +94,7 @@ int kvt_saved_write(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage,
 	if (err)
 		return err;
 	pos = extent->pos;
+	kvt_saved_count(saved, kvt_chunk_blocks(buf));
 	kvt_io_init(&io);
 	err = kvt_chunk_write(&saved->log->devs.dev[extent->dev], buf, 0, &pos, stage, extent, &io);
 	return kvt_io_wait(&io) ?: err;

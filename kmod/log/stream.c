@@ -373,6 +373,7 @@ static int stream_write(struct kvt_stream *s, struct kvt_log_buf *buf)
 	if (err)
 		return err;
 	stream_mark(s, buf);
+	kvt_stat_add(s->log->state.env.stats, KVTREE_STAT_LOG_RECORD_BYTES, kvt_buf_payload(buf));
 	mutex_lock(&s->extents_lock);
 	extent = stream_extent(s, buf->epoch, &pos);
 	kvt_io_init(&s->io);

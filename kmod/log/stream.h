@@ -31,6 +31,12 @@ struct kvt_log_buf {
 	struct kvt_blob **outside;	/* columns stored outside of their records */
 };
 
+/* The bytes of a buffer's records, with the columns outside of them. */
+static inline u32 kvt_buf_payload(const struct kvt_log_buf *buf)
+{
+	return buf->used - (u32)sizeof(struct kvtree_log_chunk) + buf->outside_len;
+}
+
 /* The most extents of a stream that are not listed in a trailer yet. */
 #define KVT_LOG_EXTENTS		62
 

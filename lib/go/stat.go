@@ -72,12 +72,18 @@ var counters = []Stat{
 	{Name: "log_stall", Text: "writes that waited for room in the log"},
 	{Name: "log_full", Text: "times that the log was full"},
 	{Name: "log_checkpoints", Text: "checkpoints"},
-	{Name: "log_live_bytes", Text: "bytes that a checkpoint would write", Now: true},
+	{Name: "log_live_bytes", Text: "bytes that a checkpoint of everything would write", Now: true},
 	{Name: "log_capacity", Text: "bytes that the devices hold", Now: true},
 	{Name: "log_free_bytes", Text: "bytes of the devices that are free", Now: true},
 	{Name: "log_error", Text: "error since which the store can only be read, or 0", Now: true},
 	{Name: "uring_wake", Text: "times that a session with waiting commands was woken"},
 	{Name: "log_live_max", Text: "bytes of log_live_bytes that fit the devices on this machine", Now: true},
+	{Name: "log_record_bytes", Text: "bytes of changes written to the log"},
+	{Name: "log_checkpoint_bytes", Text: "bytes that checkpoints wrote"},
+	{Name: "log_checkpoints_full", Text: "checkpoints that wrote everything"},
+	{Name: "log_image_bytes", Text: "bytes of the devices that checkpoints take", Now: true},
+	{Name: "log_ranges", Text: "ranges of keys of the last checkpoint", Now: true},
+	{Name: "log_pieces", Text: "pieces that these ranges consist of", Now: true},
 }
 
 // Stats reads the store's counters.

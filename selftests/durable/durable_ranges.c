@@ -168,6 +168,57 @@ TEST_F(ranges, checkpoint_writes_what_has_changed)
 	EXPECT_EQ(digest, kvt_digest(self->fd));
 }
 
+/* Bytes of the record of a key with such a value: 24, the key, 100, and the padding. */
+#define RECORD	136
+#define SEGMENT	(4u << 20)
+
+TEST_F(ranges, counters_say_what_checkpoints_wrote)
+{
+	__u64 ranges, pieces, bytes, s[KVTREE_STAT_NR];
+	__u32 i;
+
+	ASSERT_EQ(0, kvt_stats(self->fd, s));
+	EXPECT_EQ(1, s[KVTREE_STAT_LOG_RANGES]);
+	EXPECT_EQ(0, s[KVTREE_STAT_LOG_PIECES]);
+	EXPECT_EQ(0, s[KVTREE_STAT_LOG_IMAGE_BYTES]);
+	for (i = 0; i < MANY; i++)
+		put(self->fd, i, 0);
+	ASSERT_EQ(0, kvt_sync(self->fd));
+	ASSERT_EQ(0, kvt_checkpoint(self->fd));
+	ASSERT_EQ(0, kvt_stats(self->fd, s));
+	EXPECT_EQ(MANY * RECORD, s[KVTREE_STAT_LOG_RECORD_BYTES]);
+	EXPECT_EQ(1, s[KVTREE_STAT_LOG_CHECKPOINTS_FULL]);
+	bytes = s[KVTREE_STAT_LOG_CHECKPOINT_BYTES];
+	EXPECT_LT(MANY * RECORD, bytes);
+	EXPECT_LT(MANY * RECORD + bytes, s[KVTREE_STAT_LOG_BYTES]);
+	ranges = s[KVTREE_STAT_LOG_RANGES];
+	EXPECT_LT(MANY * RECORD / 2048, ranges);
+	EXPECT_GE(ranges, s[KVTREE_STAT_LOG_PIECES]);
+	for (i = 0; i < MANY; i += 100)
+		put(self->fd, i, 1);
+	ASSERT_EQ(0, kvt_sync(self->fd));
+	ASSERT_EQ(0, kvt_checkpoint(self->fd));
+	ASSERT_EQ(0, kvt_stats(self->fd, s));
+	EXPECT_EQ(2, s[KVTREE_STAT_LOG_CHECKPOINTS]);
+	EXPECT_EQ(1, s[KVTREE_STAT_LOG_CHECKPOINTS_FULL]);
+	EXPECT_LT(bytes, s[KVTREE_STAT_LOG_CHECKPOINT_BYTES]);
+	EXPECT_GT(bytes * 2, s[KVTREE_STAT_LOG_CHECKPOINT_BYTES]);
+	ranges = s[KVTREE_STAT_LOG_RANGES];
+	pieces = s[KVTREE_STAT_LOG_PIECES];
+	EXPECT_LT(ranges, pieces);
+	bytes = s[KVTREE_STAT_LOG_IMAGE_BYTES];
+	EXPECT_LT(s[KVTREE_STAT_LOG_LIVE_BYTES], bytes);
+	EXPECT_EQ(0, bytes % SEGMENT);
+	EXPECT_GE(s[KVTREE_STAT_LOG_CAPACITY] - s[KVTREE_STAT_LOG_FREE_BYTES], bytes);
+	/* They describe what is on the devices, so they are the same after a detach. */
+	ASSERT_EQ(0, kvt_close_detach(self->dev, self->name, &self->fd));
+	ASSERT_EQ(0, come_up(self, variant));
+	ASSERT_EQ(0, kvt_stats(self->fd, s));
+	EXPECT_EQ(ranges, s[KVTREE_STAT_LOG_RANGES]);
+	EXPECT_EQ(pieces, s[KVTREE_STAT_LOG_PIECES]);
+	EXPECT_EQ(bytes, s[KVTREE_STAT_LOG_IMAGE_BYTES]);
+}
+
 /* What is on the disks now comes back: as it is, or after what was detached. */
 static void crash(struct __test_metadata *_metadata, struct _test_data_ranges *self,
 		  const struct _fixture_variant_ranges *variant)

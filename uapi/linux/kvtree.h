@@ -726,7 +726,7 @@ enum kvtree_stat {
 	KVTREE_STAT_LOG_STALL,		/* writers that waited for room in the log */
 	KVTREE_STAT_LOG_FULL,		/* times that the log was full */
 	KVTREE_STAT_LOG_CHECKPOINTS,
-	KVTREE_STAT_LOG_LIVE_BYTES,	/* (now) that a checkpoint would write */
+	KVTREE_STAT_LOG_LIVE_BYTES,	/* (now) that a checkpoint of everything writes */
 	KVTREE_STAT_LOG_CAPACITY,	/* (now) bytes of all segments */
 	KVTREE_STAT_LOG_FREE_BYTES,	/* (now) of those that are free */
 	KVTREE_STAT_LOG_ERROR,		/* (now) errno since which it is read-only, or 0 */
@@ -734,6 +734,12 @@ enum kvtree_stat {
 	KVTREE_STAT_URING_WAKE,		/* times that a session with waiting commands was woken */
 	/* Of a durable store, too. */
 	KVTREE_STAT_LOG_LIVE_MAX,	/* (now) live bytes that fit its devices on this machine */
+	KVTREE_STAT_LOG_RECORD_BYTES,	/* of LOG_BYTES, those of changes */
+	KVTREE_STAT_LOG_CHECKPOINT_BYTES,	/* ... and those of checkpoints */
+	KVTREE_STAT_LOG_CHECKPOINTS_FULL,	/* checkpoints that wrote everything */
+	KVTREE_STAT_LOG_IMAGE_BYTES,	/* (now) of the segments that checkpoints take */
+	KVTREE_STAT_LOG_RANGES,		/* (now) ranges of keys of the last checkpoint */
+	KVTREE_STAT_LOG_PIECES,		/* (now) pieces that these consist of */
 
 	KVTREE_STAT_NR
 };

@@ -74,6 +74,10 @@ def test_what_was_put_is_there_again(durable: str, devices: list[str]) -> None:
         store.put(b'b', b'2', sync=True)
         store.sync()
         store.checkpoint()
+        stat = store.stat()
+        assert stat['log_checkpoints_full'] == 1
+        assert 1 <= stat['log_pieces'] <= stat['log_ranges']
+        assert 0 < stat['log_record_bytes'] < stat['log_bytes']
         store[b'c'] = b'3'
         kvtree.detach(durable)
         with pytest.raises(StoreGone):
