@@ -197,26 +197,33 @@ static void show_attached(const char *name)
 	kvtree_close(kv);
 }
 
-/* The attach call in progress, and the thread that waits for it. */
+/* A call in progress, and the thread that waits for it. */
 struct call {
 	const struct kvtree *kv;
-	const struct attach *attach;
+	const struct attach *attach;	/* of an attach */
+	int (*run)(const struct call *call);
+	void (*show)(const struct call *call, struct progress *progress);
 	pthread_mutex_t lock;
 	pthread_cond_t ended;
 	bool over;
 	int err;
 };
 
-static void *call_attach(void *arg)
+static int call_attach(const struct call *call)
 {
-	struct call *call = arg;
 	struct kvtree_store_attach args = call->attach->args;
-	int err;
 
 	args.store = (uintptr_t)&call->attach->store;
 	args.store_size = sizeof(call->attach->store);
 	args.devices = (uintptr_t)call->attach->paths;
-	err = kvtree_store_attach(call->kv, &args, sizeof(args));
+	return kvtree_store_attach(call->kv, &args, sizeof(args));
+}
+
+static void *call_thread(void *arg)
+{
+	struct call *call = arg;
+	int err = call->run(call);
+
 	pthread_mutex_lock(&call->lock);
 	call->over = true;
 	call->err = err;
@@ -239,12 +246,12 @@ static void show_recovered(const struct call *call, struct progress *progress)
 	}
 }
 
-static void call_wait(struct call *call)
+static void call_wait(struct call *call, const char *verb, const char *unit)
 {
-	struct progress progress = { .unit = "keys" };
+	struct progress progress = { .unit = unit };
 	struct timespec until;
 
-	progress_start(&progress, "attach", call->attach->progress, 0);
+	progress_start(&progress, verb, true, 0);
 	pthread_mutex_lock(&call->lock);
 	while (!call->over) {
 		clock_gettime(CLOCK_REALTIME, &until);
@@ -254,29 +261,33 @@ static void call_wait(struct call *call)
 		if (pthread_cond_timedwait(&call->ended, &call->lock, &until) != ETIMEDOUT)
 			continue;
 		pthread_mutex_unlock(&call->lock);
-		show_recovered(call, &progress);
+		call->show(call, &progress);
 		pthread_mutex_lock(&call->lock);
 	}
 	pthread_mutex_unlock(&call->lock);
 	progress_end(&progress, NULL, 0, 0);
 }
 
-/* Recovery may take a while: show progress. */
+/* It may take a while: show progress, if asked to. */
+static int call_run(struct call *call, bool progress, const char *verb, const char *unit)
+{
+	pthread_t thread;
+
+	if (!progress || pthread_create(&thread, NULL, call_thread, call))
+		return call->run(call);
+	call_wait(call, verb, unit);
+	pthread_join(thread, NULL);
+	return call->err;
+}
+
 static int attach_call(const struct kvtree *kv, const struct attach *attach)
 {
 	struct call call = {
-		.kv = kv, .attach = attach,
+		.kv = kv, .attach = attach, .run = call_attach, .show = show_recovered,
 		.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER,
 	};
-	pthread_t thread;
 
-	if (!attach->progress || pthread_create(&thread, NULL, call_attach, &call)) {
-		call_attach(&call);
-		return call.err;
-	}
-	call_wait(&call);
-	pthread_join(thread, NULL);
-	return call.err;
+	return call_run(&call, attach->progress, "attach", "keys");
 }
 
 #define PAUSE_NS	(100 * 1000 * 1000)
@@ -486,10 +497,9 @@ int cmd_attach(int argc, char **argv)
 	return is_foreign(&attach) ? STATUS_ERROR : attach_one(&attach);
 }
 
-static error_t parse_name(int key, char *arg, struct argp_state *state)
+/* Take the one argument of a command. */
+static error_t take_name(const char **name, int key, char *arg, struct argp_state *state)
 {
-	const char **name = state->input;
-
 	switch (key) {
 	case ARGP_KEY_ARG:
 		if (*name)
@@ -503,6 +513,11 @@ static error_t parse_name(int key, char *arg, struct argp_state *state)
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
+}
+
+static error_t parse_name(int key, char *arg, struct argp_state *state)
+{
+	return take_name(state->input, key, arg, state);
 }
 
 /* Report the outcome of a command with a store as its argument. */
@@ -600,22 +615,6 @@ int cmd_detach(int argc, char **argv)
 	return status;
 }
 
-/* Execute a command on the store given as its argument. */
-static int on_store(const struct argp *argp, int argc, char **argv, unsigned int access,
-		    int (*run)(const struct kvtree *kv), const char *what, const char *done)
-{
-	const char *name = NULL;
-	struct kvtree *kv;
-	int err;
-
-	parse(argp, argc, argv, &name);
-	tool.store = name;
-	kv = open_store(access);
-	err = run(kv);
-	kvtree_close(kv);
-	return ended(err, what, done, name);
-}
-
 int cmd_sync(int argc, char **argv)
 {
 	const struct argp argp = {
@@ -624,21 +623,81 @@ int cmd_sync(int argc, char **argv)
 		.doc = "Wait until all changes of a durable store are on its devices.",
 		.children = common_options,
 	};
+	const char *name = NULL;
+	struct kvtree *kv;
+	int err;
 
-	return on_store(&argp, argc, argv, KVTREE_OPEN_WRITE, kvtree_sync, "sync", "synced");
+	parse(&argp, argc, argv, &name);
+	tool.store = name;
+	kv = open_store(KVTREE_OPEN_WRITE);
+	err = kvtree_sync(kv);
+	kvtree_close(kv);
+	return ended(err, "sync", "synced", name);
+}
+
+struct saving {
+	const char *name;
+	bool progress;
+};
+
+static error_t parse_checkpoint(int key, char *arg, struct argp_state *state)
+{
+	struct saving *saving = state->input;
+
+	if (key != 'P')
+		return take_name(&saving->name, key, arg, state);
+	saving->progress = true;
+	return 0;
+}
+
+static const struct argp_option checkpoint_options[] = {
+	{ .name = "progress", .key = 'P',
+	  .doc = "Show progress (if standard error is a terminal)" },
+	{ 0 }
+};
+
+static int call_checkpoint(const struct call *call)
+{
+	return kvtree_checkpoint(call->kv);
+}
+
+/* Show how much of the checkpoint is written. */
+static void show_saved(const struct call *call, struct progress *progress)
+{
+	uint64_t values[KVTREE_STAT_NR];
+	uint64_t done;
+
+	if (kvtree_stat(call->kv, values, KVTREE_STAT_NR) < 0)
+		return;
+	progress->total = values[KVTREE_STAT_LOG_CHECKPOINT_SIZE];
+	done = values[KVTREE_STAT_LOG_CHECKPOINT_DONE];
+	progress_show(progress, done, done >> 20, 0);
 }
 
 int cmd_checkpoint(int argc, char **argv)
 {
 	const struct argp argp = {
-		.parser = parse_name,
+		.options = checkpoint_options,
+		.parser = parse_checkpoint,
 		.args_doc = "NAME",
-		.doc = "Write all of a durable store, so that attaching it takes less time.\n"
+		.doc = "Write what has changed, so that attaching the store takes less time.\n"
 		       "\vNeeds root. Programs can use the store meanwhile. Kvtree does it by\n"
 		       "itself before the log is full.",
 		.children = common_options,
 	};
+	struct saving saving = { .progress = isatty(STDERR_FILENO) };
+	struct call call = {
+		.run = call_checkpoint, .show = show_saved,
+		.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER,
+	};
+	struct kvtree *kv;
+	int err;
 
-	return on_store(&argp, argc, argv, KVTREE_OPEN_READ, kvtree_checkpoint, "checkpoint",
-			"checkpointed");
+	parse(&argp, argc, argv, &saving);
+	tool.store = saving.name;
+	kv = open_store(KVTREE_OPEN_READ);
+	call.kv = kv;
+	err = call_run(&call, saving.progress, "checkpoint", "MiB");
+	kvtree_close(kv);
+	return ended(err, "checkpoint", "checkpointed", saving.name);
 }

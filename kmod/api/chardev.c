@@ -310,7 +310,7 @@ static int copy_store_info(struct kvtree_store_info *info, const void __user *ar
 {
 	int err = copy_struct_from_user(info, sizeof(*info), arg, usize);
 
-	if (!err && (info->reserved2 || info->reserved))
+	if (!err && info->reserved)
 		err = -EINVAL;
 	*info = (struct kvtree_store_info) { .after = err ? 0 : info->after };
 	return err;

@@ -445,8 +445,11 @@ static void store_info(struct kvt_store *store, struct kvtree_store_info *info)
 	info->keys = kvt_store_stat(store, KVTREE_STAT_KEYS);
 	info->bytes = kvt_store_stat(store, KVTREE_STAT_BYTES);
 	/* The log of a store that is attaching may be set and freed meanwhile. */
-	if (store->log && !store->attaching)
-		kvt_log_uuid(store->log, info->uuid);
+	if (!store->log || store->attaching)
+		return;
+	kvt_log_uuid(store->log, info->uuid);
+	if (kvt_log_progress(store->log, &info->progress))
+		info->flags |= KVTREE_STORE_CHECKPOINT;
 }
 
 /**

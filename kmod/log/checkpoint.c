@@ -359,9 +359,15 @@ static int checkpoint_take(struct checkpoint *cp)
 /* Write the checkpoint, and make it take effect. */
 static int checkpoint_write(struct checkpoint *cp)
 {
+	struct kvt_image *image = &cp->log->image;
 	int err;
 
-	err = kvt_plan(&cp->saved, cp->full) ?: kvt_save(&cp->saved, cp->all, cp->epoch);
+	err = kvt_plan(&cp->saved, cp->full);
+	if (err)
+		return err;
+	atomic64_set(&image->done, 0);
+	WRITE_ONCE(image->size, max(cp->saved.size, 1ULL));
+	err = kvt_save(&cp->saved, cp->all, cp->epoch);
 	if (err)
 		return err;
 	cp->ranges = kvt_ranges_make(&cp->saved.dir);
@@ -414,6 +420,7 @@ static int checkpoint_run(struct kvt_checkpoints *cps, enum how how)
 	/* If a superblock could not be written, it may name either checkpoint: free nothing. */
 	if (!err || !log->state.error)
 		checkpoint_free(cp, !err);
+	WRITE_ONCE(log->image.size, 0);
 	kvt_saved_exit(&cp->saved);
 	if (cp->saved.marks)
 		checkpoint_marks(cp, !err);

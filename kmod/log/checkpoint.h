@@ -42,6 +42,7 @@ struct kvt_saved {
 	const struct kvt_log_directory *old;
 	unsigned long *marks;		/* what has changed in each of its ranges */
 	u64 live;			/* bytes */
+	u64 size;			/* bytes of records that it writes, about */
 	u32 range_bytes;
 	u32 cover_bits;
 	u32 nr_jobs;

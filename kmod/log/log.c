@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A log from the attach of its devices to their detach. */
 #include <linux/err.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
 #include <linux/sched/signal.h>
 
 #include "base/stats.h"
@@ -517,11 +519,34 @@ u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
 		return kvt_image_count(&log->image).ranges;
 	case KVTREE_STAT_LOG_PIECES:
 		return kvt_image_count(&log->image).pieces;
+	case KVTREE_STAT_LOG_CHECKPOINT_SIZE:
+		return READ_ONCE(log->image.size);
+	case KVTREE_STAT_LOG_CHECKPOINT_DONE:
+		return kvt_image_done(&log->image);
 	case KVTREE_STAT_LOG_ERROR:
 		return -READ_ONCE(log->state.error);
 	default:
 		return 0;
 	}
+}
+
+/**
+ * kvt_log_progress() - how far the checkpoint under way is
+ * @log: the log
+ * @percent: filled, if there is one
+ *
+ * Context: any.
+ *
+ * Return: whether there is one.
+ */
+bool kvt_log_progress(const struct kvt_log *log, u32 *percent)
+{
+	u64 size = READ_ONCE(log->image.size);
+
+	if (!size)
+		return false;
+	*percent = div64_u64(min_t(u64, atomic64_read(&log->image.done), size) * 100, size);
+	return true;
 }
 
 /**

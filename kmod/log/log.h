@@ -59,6 +59,7 @@ void kvt_log_free(struct kvt_log *log);
 
 int kvt_log_checkpoint(struct kvt_log *log);
 u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id);
+bool kvt_log_progress(const struct kvt_log *log, u32 *percent);
 void kvt_log_uuid(const struct kvt_log *log, __u8 uuid[16]);
 int kvt_log_recount(struct kvt_log *log, int (*pause)(void *arg), void *arg,
 		    struct kvt_live *live);

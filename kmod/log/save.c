@@ -438,6 +438,7 @@ static int saver_write(struct saver *s)
 	err = kvt_saved_write(s->saving->saved, &s->buf, s->stage, &extent);
 	if (err)
 		return err;
+	atomic64_add(kvt_buf_payload(&s->buf), &s->saving->saved->log->image.done);
 	saver_placed(s, &extent, outside_at);
 	kvt_buf_reset(&s->buf);
 	piece_begin(s, NULL);

@@ -55,11 +55,12 @@ const (
 )
 
 const (
-	storeDurable   = 1 << 0
-	storeSync      = 1 << 1
-	storeAttaching = 1 << 2
-	storeReadOnly  = 1 << 3
-	storeBPF       = 1 << 8
+	storeDurable    = 1 << 0
+	storeSync       = 1 << 1
+	storeAttaching  = 1 << 2
+	storeReadOnly   = 1 << 3
+	storeCheckpoint = 1 << 4
+	storeBPF        = 1 << 8
 
 	setMode       = 1 << 0
 	setUID        = 1 << 1
@@ -196,7 +197,7 @@ type storeInfo struct {
 	keys       uint64
 	bytes      uint64
 	pageSize   uint32
-	_          uint32
+	progress   uint32
 	uuid       [16]byte
 	_          uint64
 }

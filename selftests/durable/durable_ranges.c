@@ -376,6 +376,47 @@ static void kill_checkpoint(struct __test_metadata *_metadata, struct _test_data
 	EXPECT_EQ(made, kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINTS));
 }
 
+/* While one is written, everybody sees how far it is. */
+TEST_F(killed, checkpoint_under_way_is_listed_with_its_progress)
+{
+	static char large[1 << 20];
+	struct kvtree_store_info info;
+	__u64 s[KVTREE_STAT_NR];
+	pid_t child;
+	int status;
+	__u32 i;
+
+	for (i = 0; i < 20; i++)
+		ASSERT_EQ(0, kvt_put(self->fd, kvt_bytes(&i, sizeof(i)),
+				     kvt_bytes(large, sizeof(large)), NULL));
+	ASSERT_EQ(0, kvt_sync(self->fd));
+	ASSERT_EQ(0, kvt_find(self->dev, self->name, &info));
+	EXPECT_EQ(0, info.flags & KVTREE_STORE_CHECKPOINT);
+	EXPECT_EQ(0, kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINT_SIZE));
+	kvt_fault_fail(&self->disk, "hold", "w", 24, 1);
+	child = fork();
+	if (!child)
+		_exit(kvt_checkpoint(self->fd) ? 1 : 0);
+	ASSERT_TRUE(kvt_eventually(write_is_held, &self->disk));
+	ASSERT_EQ(0, kvt_find(self->dev, self->name, &info));
+	ASSERT_EQ(0, kvt_stats(self->fd, s));
+	kvt_fault_hold(&self->disk, false);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	kvt_fault_mend(&self->disk);
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(KVTREE_STORE_CHECKPOINT, info.flags & KVTREE_STORE_CHECKPOINT);
+	EXPECT_LT(0, info.progress);
+	EXPECT_GT(100, info.progress);
+	EXPECT_LT(s[KVTREE_STAT_LOG_LIVE_BYTES] / 2, s[KVTREE_STAT_LOG_CHECKPOINT_SIZE]);
+	EXPECT_GT(s[KVTREE_STAT_LOG_LIVE_BYTES] * 2, s[KVTREE_STAT_LOG_CHECKPOINT_SIZE]);
+	EXPECT_EQ(info.progress, s[KVTREE_STAT_LOG_CHECKPOINT_DONE] * 100 /
+				 s[KVTREE_STAT_LOG_CHECKPOINT_SIZE]);
+	ASSERT_EQ(0, kvt_find(self->dev, self->name, &info));
+	EXPECT_EQ(0, info.flags & KVTREE_STORE_CHECKPOINT);
+	EXPECT_EQ(0, info.progress);
+	EXPECT_EQ(0, kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINT_DONE));
+}
+
 /* Change some keys, others in each round, and have what was changed in no checkpoint. */
 static void change_killed(struct __test_metadata *_metadata, struct _test_data_killed *self,
 			  __u32 round)

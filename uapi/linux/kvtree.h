@@ -535,6 +535,7 @@ struct kvtree_store_set {
 #define KVTREE_STORE_SYNC	(1u << 1)	/* attached with KVTREE_ATTACH_SYNC */
 #define KVTREE_STORE_ATTACHING	(1u << 2)	/* keys and bytes: recovered so far */
 #define KVTREE_STORE_READ_ONLY	(1u << 3)	/* attached with KVTREE_ATTACH_READ_ONLY */
+#define KVTREE_STORE_CHECKPOINT	(1u << 4)	/* a checkpoint is being written: see progress */
 
 struct kvtree_store_info {
 	__u64 after;			/* in */
@@ -550,7 +551,7 @@ struct kvtree_store_info {
 	__u64 keys;
 	__u64 bytes;			/* charged against limit_bytes */
 	__u32 page_size;		/* 0: its engine has no pages */
-	__u32 reserved2;
+	__u32 progress;			/* percent of a checkpoint that are written, about */
 	__u8  uuid[16];			/* of its devices; 0 if it has none, or is attaching */
 	__u64 reserved;
 };
@@ -740,6 +741,8 @@ enum kvtree_stat {
 	KVTREE_STAT_LOG_IMAGE_BYTES,	/* (now) of the segments that checkpoints take */
 	KVTREE_STAT_LOG_RANGES,		/* (now) ranges of keys of the last checkpoint */
 	KVTREE_STAT_LOG_PIECES,		/* (now) pieces that these consist of */
+	KVTREE_STAT_LOG_CHECKPOINT_SIZE,	/* (now) about what a running one writes, or 0 */
+	KVTREE_STAT_LOG_CHECKPOINT_DONE,	/* (now) ... and has written, at most that */
 
 	KVTREE_STAT_NR
 };

@@ -94,6 +94,8 @@ class StoreInfo:
     """It was attached read-only."""
     uuid: UUID | None
     """Identifies its devices; None if it has none, or is being recovered."""
+    checkpoint: int | None
+    """How much of a checkpoint is written, in percent; None: there is none under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,8 @@ def _described(found: Any) -> StoreInfo:
                      bool(found.flags & lib.KVTREE_STORE_SYNC),
                      bool(found.flags & lib.KVTREE_STORE_ATTACHING),
                      bool(found.flags & lib.KVTREE_STORE_READ_ONLY),
-                     UUID(bytes=bytes(found.uuid)) if any(found.uuid) else None)
+                     UUID(bytes=bytes(found.uuid)) if any(found.uuid) else None,
+                     found.progress if found.flags & lib.KVTREE_STORE_CHECKPOINT else None)
 
 
 def store_info(kv: Any) -> StoreInfo:
