@@ -87,6 +87,7 @@ struct pass {
 	struct item *removals;		/* of this epoch; some may have been stored again */
 	uint64_t keys;
 	uint64_t bytes;			/* of keys and values */
+	uint64_t image_segments;	/* that the checkpoint uses */
 	struct progress progress;
 };
 
@@ -194,6 +195,16 @@ static int check_range(struct kvt_log_sink *sink, u32 i)
 	return verdict;
 }
 
+static void check_segment(struct kvt_log_sink *sink, u32 dev, u32 segment,
+			  enum kvtree_log_kind kind)
+{
+	struct pass *pass = (struct pass *)((char *)sink - offsetof(struct pass, sink));
+
+	(void)dev;
+	(void)segment;
+	pass->image_segments += kind == KVTREE_LOG_KIND_CHECKPOINT;
+}
+
 /* Count a restored item, and print it with --print. */
 static void see(const void *node, VISIT visit, void *closure)
 {
@@ -237,6 +248,56 @@ static const char *dropped(const struct pass *pass, const struct kvt_log_found *
 	return "";
 }
 
+/* What the checkpoint consists of. */
+struct image {
+	uint64_t pieces;
+	uint64_t deltas;		/* of these, the ones with only some of a range's keys */
+	uint64_t bytes;
+};
+
+static struct image image_count(const struct kvt_log_directory *dir)
+{
+	struct image image = { 0 };
+	const struct kvt_log_piece *piece;
+	u32 i, j;
+
+	for (i = 0; i < dir->nr; i++) {
+		for (j = 0; j < dir->range[i]->nr_pieces; j++) {
+			piece = &dir->range[i]->piece[j];
+			image.pieces++;
+			image.deltas += piece->delta;
+			image.bytes += (uint64_t)piece->len + piece->outside_len;
+		}
+	}
+	return image;
+}
+
+static void show_image(const struct pass *pass, uint64_t epoch)
+{
+	struct image image = image_count(&pass->sink.dir);
+
+	printf("  %-12s %" PRIu64, "checkpoint", epoch);
+	if (pass->image_segments)
+		printf(", %" PRIu64 " segment%s", pass->image_segments,
+		       plural(pass->image_segments));
+	putchar('\n');
+	if (pass->sink.dir.nr)
+		printf("  %-12s %u in %" PRIu64 " piece%s (%" PRIu64 " delta%s), %" PRIu64
+		       " bytes\n", "ranges", pass->sink.dir.nr, image.pieces,
+		       plural(image.pieces), image.deltas, plural(image.deltas), image.bytes);
+}
+
+static void json_add_image(json_t *obj, const struct pass *pass)
+{
+	struct image image = image_count(&pass->sink.dir);
+
+	json_add_u64(obj, "checkpoint_segments", pass->image_segments);
+	json_add_u64(obj, "checkpoint_ranges", pass->sink.dir.nr);
+	json_add_u64(obj, "checkpoint_pieces", image.pieces);
+	json_add_u64(obj, "checkpoint_deltas", image.deltas);
+	json_add_u64(obj, "checkpoint_bytes", image.bytes);
+}
+
 static void show(const struct pass *pass, const struct kvt_log_found *found)
 {
 	const struct kvtree_log_super *super = pass->ds->set.dev[0].super;
@@ -253,6 +314,7 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 		json_add_u64(obj, "lost_epochs", found->seen - found->epoch);
 		json_add(obj, "detached", json_boolean(!found->open));
 		json_add_u64(obj, "checkpoint_epoch", le64_to_cpu(super->checkpoint.epoch));
+		json_add_image(obj, pass);
 		json_add_u64(obj, "damaged_superblocks", repair_needed(pass->ds));
 		json_add_u64(obj, "segments", pass->sink.segments);
 		json_add_u64(obj, "records", pass->reader.records);
@@ -269,8 +331,7 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 	if (first_epoch(found))
 		printf("  %-12s %" PRIu64 " to %" PRIu64 "\n", "with --until",
 		       first_epoch(found), (uint64_t)found->epoch);
-	printf("  %-12s %" PRIu64 "\n", "checkpoint",
-	       (uint64_t)le64_to_cpu(super->checkpoint.epoch));
+	show_image(pass, le64_to_cpu(super->checkpoint.epoch));
 	printf("  %-12s %" PRIu64 " in %" PRIu64 " segments\n", "records",
 	       (uint64_t)pass->reader.records, (uint64_t)pass->sink.segments);
 	printf("  %-12s %" PRIu64 ", %" PRIu64 " bytes of keys and values\n", "keys",
@@ -320,7 +381,8 @@ static int repair_set(struct devset *ds, bool yes)
 static int check_set(struct devset *ds, const struct check *check)
 {
 	struct pass pass = {
-		.sink = { .extent = check_extent, .range = check_range, .bury = bury },
+		.sink = { .segment = check_segment, .extent = check_extent, .range = check_range,
+			  .bury = bury },
 		.reader.entry = check_entry,
 		.ds = ds,
 		.print = check->print,
