@@ -616,7 +616,7 @@ int kvtree_store_attach(const struct kvtree *kv, const struct kvtree_store_attac
 int kvtree_store_detach(const struct kvtree *kv, const char *name);
 
 /**
- * kvtree_checkpoint() - write all of the session's store, so that recovery takes less time
+ * kvtree_checkpoint() - write what has changed, so that recovery takes less time
  * @kv: the session
  *
  * Needs CAP_SYS_ADMIN.  The store can be used meanwhile.  The module does so by itself

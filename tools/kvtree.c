@@ -37,8 +37,7 @@ static const struct command {
 	{ "store attach", "recover a durable store from its devices", cmd_attach },
 	{ "store detach", "write a durable store out and release its devices", cmd_detach },
 	{ "store sync", "wait until all changes are on the devices", cmd_sync },
-	{ "store checkpoint", "write all of a durable store, to attach it faster",
-	  cmd_checkpoint },
+	{ "store checkpoint", "write what has changed, to attach faster", cmd_checkpoint },
 	{ "store probe", "show which devices belong to durable stores", cmd_probe },
 	{ "store check", "check the devices of a durable store", cmd_check },
 };

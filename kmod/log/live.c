@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Live bytes: the size of the records that a checkpoint would write.
+ * Live bytes: the size of the records that a checkpoint of everything would write.
  *
  * Every change updates the count, so each CPU counts for itself and adds its part to the total
  * from time to time.  The total is never off by more than half a segment, and the log keeps room

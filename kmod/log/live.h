@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Live bytes: the size of the records that a checkpoint would write. */
+/* Live bytes: the size of the records that a checkpoint of everything would write. */
 #ifndef KVT_LOG_LIVE_H
 #define KVT_LOG_LIVE_H
 

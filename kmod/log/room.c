@@ -453,12 +453,12 @@ bool kvt_room_describes(const struct kvt_space *space, u64 bytes)
  * kvt_room_long() - whether the log is long enough for a checkpoint
  * @space: the space
  *
- * It does not matter how much room is left: an attach reads the whole log.  A checkpoint writes
- * what is live; if one is made each time the log has grown by as much, half of all writes are
- * checkpoints.
+ * It does not matter how much room is left: an attach reads the whole log.  A checkpoint
+ * of everything writes what is live; if one is made each time the log has grown by as much, half of
+ * all writes are checkpoints.  Other checkpoints write less, and are made twice as often.
  *
- * Return: true if a recovery would replay more than a checkpoint would write, and more than
- * log_replay_mb.
+ * Return: true if a recovery would replay more than is live, or than half of it if the last
+ * checkpoint did not write everything, and more than log_replay_mb.
  */
 bool kvt_room_long(const struct kvt_space *space)
 {

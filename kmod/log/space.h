@@ -88,7 +88,7 @@ struct kvt_space {
 	struct kvt_live live_durable;	/* the same for the last durable epoch */
 	u64 replay_bytes;		/* bytes that a recovery reads besides the checkpoint */
 	bool whole;			/* the last checkpoint wrote all that was live */
-	struct percpu_counter live;	/* bytes that a checkpoint would write */
+	struct percpu_counter live;	/* bytes that a full checkpoint would write */
 	s32 live_batch;			/* limit on the bytes that a CPU counts for itself only */
 	atomic64_t large;		/* see struct kvt_live */
 };

@@ -268,7 +268,7 @@ func (s *Store) Info() (StoreInfo, error) {
 	return args.describe(), nil
 }
 
-// Checkpoint writes all keys and values of a durable store, so that recovery needs no earlier
+// Checkpoint writes what has changed in a durable store, so that recovery needs no earlier
 // log. If the context ends, the checkpoint goes on.
 func (s *Store) Checkpoint(ctx context.Context) error {
 	call := func() error {

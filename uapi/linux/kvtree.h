@@ -630,9 +630,9 @@ struct kvtree_store_detach {
 };
 
 /*
- * KVTREE_IOC_CHECKPOINT: writes all keys and values of the session's store, so that
- * recovery no longer needs the earlier log.  Needs CAP_SYS_ADMIN.  EOPNOTSUPP: the store
- * is not durable.
+ * KVTREE_IOC_CHECKPOINT: writes what has changed in the session's store since its last
+ * checkpoint, or everything if need be, so that recovery no longer needs the earlier log.  Needs
+ * CAP_SYS_ADMIN.  EOPNOTSUPP: the store is not durable.
  */
 struct kvtree_checkpoint {
 	__u32 flags;			/* 0 */

@@ -158,7 +158,7 @@ class Store(MutableMapping[bytes, bytes]):
         must(lib.kvtree_sync(self._session()))
 
     def checkpoint(self) -> None:
-        """Write all of a durable store, so that attaching it takes less time.
+        """Write what has changed in a durable store, so that attaching it takes less time.
 
         Needs CAP_SYS_ADMIN. The module does so by itself before the log is full. Error
         with EOPNOTSUPP if the store is not durable.
