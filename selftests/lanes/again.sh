@@ -4,34 +4,35 @@
 # "make check" runs each failed test three more times, alone. If it passes each time, it counts as
 # passed, and is reported as unstable. Sourced by check.sh after lane.sh.
 #
-# This does not apply to reports of the kernel's checkers or of sanitizers, leaks, inputs that a
-# fuzzer found, and records in which something is lost: seeing them once is proof enough.
+# This does not apply to reports of the kernel's checkers or of sanitizers, to leaks, to inputs that
+# a fuzzer found, or to crashes after which data was missing: one occurrence is proof enough.
 
 # The first logs of unstable tests, by lane; "list" has the names of all tests that failed.
 UNSTABLE=$BUILD/unstable
 
-# So many may be unstable. With more failures nothing is run again: the check has failed anyhow.
+# This many tests may be unstable. If more tests failed, none is run again: the check has failed.
 UNSTABLE_MOST=2
 UNSTABLE_TRIES=3
 
-# "LANE TEST", of this run, and where the logs are; what failed in this run, and in the one before.
+# Unstable tests of this run, as "LANE TEST", and their logs; tests that failed in this run, and in
+# the previous one.
 UNSTABLE_NOW=() UNSTABLE_LOGS=() UNSTABLE_FAILED=() UNSTABLE_BEFORE=''
 
 unstable_begin()
 {
 	mkdir -p "$UNSTABLE"
-	# The list stays until there is another: a run may be interrupted.
+	# Keep the list until this run writes a new one: the run may be interrupted.
 	find "$UNSTABLE" -mindepth 1 -maxdepth 1 ! -name list -exec rm -rf {} +
 	UNSTABLE_BEFORE=$(cat "$UNSTABLE/list" 2>/dev/null || true)
 }
 
-# has_report LOG...: did a sanitizer write one there?
+# has_report LOG...: did a sanitizer write a report there?
 has_report()
 {
 	grep -qsE 'ERROR: |WARNING: |runtime error: ' "$@"
 }
 
-# of_suite TEST: a suite's case as T selects it; a case's parameters follow it.
+# of_suite TEST: print the T that selects a suite's case, without the parameters that may follow it.
 of_suite()
 {
 	local parts
@@ -40,8 +41,8 @@ of_suite()
 	echo "${parts[0]}.${parts[1]:-*}"
 }
 
-# of_program PROGRAM TEST: the same for a program of the harness, or run-tool. Other scripts run as a
-# whole: their tests follow from each other.
+# of_program PROGRAM TEST: print the T that selects a test of a program of the harness, or of
+# run-tool. Other scripts run as a whole, because their tests build on each other.
 of_program()
 {
 	if [[ $1 =~ ^($NO_CASES)$ ]]; then
@@ -53,8 +54,8 @@ of_program()
 	fi
 }
 
-# selection LANE FILE TEST: print the variables with which LANE runs only that TEST of a result's
-# FILE, or all of the file's tests if TEST is empty. Fails if it is not to be run again.
+# selection LANE FILE TEST: print the variables with which LANE runs only TEST of a result's FILE,
+# or all tests of the file if TEST is empty. Fails if the test must not be run again.
 selection()
 {
 	local lane=$1 program sanitizer
@@ -84,7 +85,7 @@ selection()
 	esac
 }
 
-# has_passed FILE TEST: does the result say so? All of them, if TEST is empty, but what was skipped.
+# has_passed FILE TEST: did TEST, or any test if TEST is empty, pass without being skipped?
 has_passed()
 {
 	local name=$2 parts
@@ -101,9 +102,10 @@ has_passed()
 		END { exit !found }' "$1"
 }
 
-# failed_tests LANE: of the lane's failures print a line for each test: LANE, FILE, TEST, how many
-# failures it is, and "ended" if the program's output ended in the middle of it, separated by a
-# character that no name has. What did not run after that is no failure of its own.
+# failed_tests LANE: print a line for each failed test: LANE, FILE, TEST, its number of failures,
+# and "ended" if the program's output ended in the middle of the test. A character that no name
+# contains separates them. Tests that did not run because the output had ended count as failures of
+# that test.
 failed_tests()
 {
 	local failures=$BUILD/$1/results/failures
@@ -125,7 +127,7 @@ failed_tests()
 		}' "$failures"
 }
 
-# run_again LANE LOG VARIABLE...: alone, in a process group as lanes have it.
+# run_again LANE LOG VARIABLE...: run a lane with these variables, in a process group of its own.
 run_again()
 {
 	local lane=$1 log=$2 rc=0
@@ -147,8 +149,8 @@ run_again()
 	return $rc
 }
 
-# passes_again LANE FILE TEST VARIABLES [VARIABLES-OF-ALL]: each time, and then, if there are these,
-# with all that the program has? Variables are separated by new lines.
+# passes_again LANE FILE TEST VARIABLES [VARIABLES-OF-ALL]: does the test pass each time? With
+# VARIABLES-OF-ALL, does the whole program pass afterwards? Variables are separated by new lines.
 passes_again()
 {
 	local lane=$1 file=$2 test=$3 name log i variables
@@ -167,7 +169,8 @@ passes_again()
 	fi
 }
 
-# keep_results LANE: those of the first run. Files that a test left may be large.
+# keep_results LANE: keep the results of the first run, except tests' temporary files, which may be
+# large.
 keep_results()
 {
 	[ ! -e "$UNSTABLE/$1" ] || return 0
@@ -176,15 +179,16 @@ keep_results()
 		-exec cp -r -t "$UNSTABLE/$1" {} + || say "$1: not all logs could be kept"
 }
 
-# unstable LANE TEST LOG
+# unstable LANE TEST LOG: record an unstable test.
 unstable()
 {
 	UNSTABLE_NOW+=("$1 $2")
 	UNSTABLE_LOGS+=("${3#"$TOP"/}")
 }
 
-# try_again STATE LANE...: what failed in these lanes, if that may save the check: PASSED and FAILED.
-# If the tree is no longer what it was at the beginning, another source would be tested.
+# try_again STATE LANE...: run the failed tests of these lanes again, if that can make the check
+# pass, and adjust PASSED and FAILED. If the tree has changed since the check began, a pass does not
+# count, because it is of another source.
 try_again()
 {
 	local state=$1 lane file test nr ended name row i rows tests=() alls=() failures=0 again=1
@@ -200,7 +204,7 @@ try_again()
 		alls+=("$([ -z "$test" ] || [ -z "$ended" ] || selection "$lane" "$file" '' || true)")
 		[ -n "${tests[-1]}" ] || again=0
 	done
-	# There may be others, which are no tests.
+	# Other failures are not of tests, so running tests again cannot make the check pass.
 	[ "$failures" -eq "$FAILED" ] && [ ${#rows[@]} -le $UNSTABLE_MOST ] && [ $again = 1 ] ||
 		return 0
 	for i in "${!rows[@]}"; do
@@ -218,8 +222,8 @@ try_again()
 	done
 }
 
-# unstable_broken LANE...: broken builds have been tried twice, by broken.sh, which has kept the
-# first log and results.
+# unstable_broken LANE...: record the broken builds that were caught only at broken.sh's second try.
+# broken.sh has kept the log and results of the first.
 unstable_broken()
 {
 	local name
@@ -234,7 +238,7 @@ unstable_broken()
 	done < <(sed -n 's/^# unstable: //p' "$BUILD/broken/results/broken.ktap" 2>/dev/null)
 }
 
-# List what was unstable, and FAILED what was so too often.
+# List the unstable tests. Those that failed in the previous run too count as failed.
 unstable_end()
 {
 	local i

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Packages of the next Debian release's backports, which the kernels of the UML
-# lanes and of stock-7 come from, and of that release for other processors. Sourced
+# Find packages in the backports of the next Debian release, where the kernels of the UML
+# lanes and of stock-7 come from, and in that release for other processors. Sourced
 # after common.sh.
 
-# Days for which the newest version known is taken to be the newest.
+# Ask the archive for newer versions after this many days.
 INDEX_DAYS=7
 
-# Days after which what nobody uses is removed from the cache.
+# Days after which unused directories are removed from the cache.
 UNUSED_DAYS=60
 
 digest()
@@ -50,7 +50,7 @@ in_archive()
 		$1 == "Version:" && p ~ pattern { print p, $2 }' | sort -V
 }
 
-# of_archive PATTERN GOOD: the good one, if it is there, or the newest.
+# of_archive PATTERN GOOD: print GOOD if the archive has it, or else the newest version.
 of_archive()
 {
 	local all
@@ -59,9 +59,9 @@ of_archive()
 	grep -xF -e "$2" <<<"$all" || tail -n 1 <<<"$all"
 }
 
-# choose NAME PATTERN GOOD: print "PACKAGE VERSION" of the package to use. GOOD is the one
-# that is known to be good. What the archive has is kept under NAME, and asked again when
-# that is old, but for GOOD.
+# choose NAME PATTERN GOOD: print "PACKAGE VERSION" of the package to use. GOOD is the one that
+# is known to work. The archive's answer is kept under NAME. If it is old, the archive is asked
+# again, unless the answer is GOOD.
 choose()
 {
 	local name=$1 pattern=$2 good=$3 known answer
@@ -91,15 +91,15 @@ choose()
 	cat "$known"
 }
 
-# forget NAME: ask the archive again. What is to be fetched may have left it.
+# forget NAME: ask the archive again, because it may no longer have that version.
 forget()
 {
 	[ "${KVT_NEWEST:-0}" != 1 ] || set -- "$1-of-all"
 	rm -f "$CACHE/newest-$1"
 }
 
-# made_once DIRECTORY TITLE COUNTER MAKER...: print this directory of the cache. On first use, "MAKER...
-# DIRECTORY.new" makes it; other callers wait for that.
+# made_once DIRECTORY TITLE COUNTER MAKER...: print this directory of the cache. On first use,
+# "MAKER... DIRECTORY.new" makes it, while other callers wait.
 made_once()
 {
 	local dir=$1 title=$2
@@ -115,8 +115,8 @@ made_once()
 	echo "$dir"
 }
 
-# used DIRECTORY: it is in use today; those beside it that nobody has used for a season,
-# which versions and patches before these have left, are removed. They are large.
+# used DIRECTORY: record that it was used today. Remove directories of the same kind, for other
+# versions and patches, that were not used for a long time: they are large.
 used()
 {
 	local old

@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# arm64.sh arm64|weak: build module and test programs for arm64, boot a kernel for it in
-# QEMU, on the host's files, and run the KUnit suites and the programs that need neither a
+# arm64.sh arm64|weak: build the module and test programs for arm64, boot an arm64 kernel in
+# QEMU on the host's files, and run the KUnit suites and the programs that need neither a
 # library nor the tool.
 #
-# QEMU's processor orders memory as this machine's does, more strictly than a real one.
-# What differs is the rest of the architecture: its atomic instructions, the compiler's
-# code for it, and pages of 64 KiB. In the lane weak KCSAN watches the module, and delays
-# accesses as far as no barrier orders them.
+# The emulated processor orders memory accesses as the host's does, more strictly than a real
+# arm64. So the lane tests the rest of the architecture: its atomic instructions, the compiler's
+# code for it, and pages of 64 KiB. In the lane weak, KCSAN watches the module, and delays
+# accesses as far as no barrier prevents it.
 #
-# T=PATTERN selects tests; see lane.sh. LANE_TIMEOUT is for how many seconds it may
-# print nothing.
+# T=PATTERN selects tests; see lane.sh. LANE_TIMEOUT is the seconds after which a silent
+# machine is stopped.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -21,7 +21,7 @@ set -euo pipefail
 
 TIMEOUT=${LANE_TIMEOUT:-700}
 PROGRAM_TIMEOUT=600 KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-600}
-# The same as elsewhere, in less time: it is emulated.
+# Shorter runs of the suites than elsewhere, because the machine is emulated.
 TEST_ARGS=ops=20000
 SECOND='many'
 
@@ -31,10 +31,10 @@ settings()
 	arm64)
 		SUITES='*' LEAST=450
 		ONLY='abi|scan|bad_input|stores|many|signals|uring|uring_model'
-		# The kernel has KCSAN, for the other lane.
+		# Both lanes use one kernel; only weak needs its KCSAN.
 		MODULE_ARGS=(KCSAN_SANITIZE=n);;
 	weak)
-		# Where several do something at once.
+		# Only tests in which several threads act at once.
 		SUITES='kvt_*' LEAST=50
 		ONLY='stores|many|uring|uring_storm'
 		TIMEOUT=${LANE_TIMEOUT:-1300} PROGRAM_TIMEOUT=1200 KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200}
@@ -44,7 +44,7 @@ settings()
 	esac
 }
 
-# Of the programs those that T selects, in a copy of the tree.
+# Build the programs that T selects, in a copy of the tree.
 make_programs()
 {
 	local names

@@ -34,7 +34,7 @@ TESTS=0
 OPTIONS=${BENCH_ARGS:-}
 CACHED=$TOP/tools/examples/memcached
 
-# Results of lanes, LANE=FILE.
+# The results of each lane: LANE=FILE.
 PARTS=()
 MISSED=0
 
@@ -98,7 +98,7 @@ null_blk()
 disks()
 {
 	echo 'set -e'
-	# Not a module in UML.
+	# In UML, null_blk is built in.
 	echo 'modprobe -q null_blk nr_devices=0 || true'
 	echo 'mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config'
 	null_blk store
@@ -107,7 +107,7 @@ disks()
 	DISKS="null_blk=/dev/store,/dev/files disk=$1,$2"
 }
 
-# What the guest runs.
+# Write the script that the guest runs.
 write_command()
 {
 	DISKS=
@@ -132,7 +132,7 @@ fail()
 	exit 1
 }
 
-# Files that become disks of the guest.
+# Make the files that the guest uses as disks.
 disk_files()
 {
 	FILES=("$OUT/store.img" "$OUT/files.img")
@@ -174,7 +174,7 @@ in_uml()
 		2>&1 </dev/null | tee "$CONSOLE" | grep -v --line-buffered '^\[ *[0-9.]*\]' || true
 }
 
-# measure LANE
+# measure LANE: build, boot, and collect the results. Without LANE, it is stock.
 measure()
 {
 	local rc

@@ -6,24 +6,23 @@
 # and the test that the patch names has to fail. This finds tests and checkers that no
 # longer detect anything. Prints KTAP.
 #
-# broken.py describes the format of patches, and makes one from "git diff". The head is a line or
-# two that say what the patch breaks, and fields:
-#	Lane:   user, user-tsan, uml, uml-debug (if there is no such field), stock, arm64, weak,
-#	        crash, history, hibernate or fuzz
-#	Tests:  T= for the lane; for crash and history their parts
-#	Expect: extended regular expression for the result line of the test that has to
-#	        fail, or for a line of the kernel's or a sanitizer's report
-#	May:    crash, if the kernel need not run to its end
-#	Turn:   none, if it takes minutes, as all in arm64, crash, fuzz, hibernate, history and weak
-#	        do
+# broken.py describes the format of patches, and makes one from "git diff". The head of a patch is
+# a line or two that say what it breaks, and these fields:
+#	Lane:   user, user-tsan, uml, uml-debug (the default), stock, arm64, weak, crash, history,
+#	        hibernate or fuzz
+#	Tests:  T for the lane; for crash and history, PARTS
+#	Expect: extended regular expression that matches the result line of the test that must
+#	        fail, or a line of the kernel's or a sanitizer's report
+#	May:    crash, if the kernel may die before the tests end
+#	Turn:   none, if it takes minutes, as in arm64, crash, fuzz, hibernate, history and weak
 #
 # A patch that is not caught is tried once more, with three times the time, since a busy machine
 # may have been too slow. If it is caught then, and the first try had not timed out, the test that
 # should have caught it is unstable; the first log and results stay in build/broken/NAME.first.
 #
-# NAME may have wildcards. Without any, all patches are run; with BROKEN_TURN, ten of
-# those that have a turn: a number selects which, and "now" takes the number from the
-# commit's hash.
+# NAME may have wildcards. Without a NAME, all patches are run or, with BROKEN_TURN, about ten of
+# those that have a turn. BROKEN_TURN is a number that selects them; "now" takes the number
+# from the commit's hash.
 #
 # "broken.sh --lint" only looks at the heads.
 
@@ -36,15 +35,15 @@ set -euo pipefail
 PATCHES=$TOP/selftests/broken
 A_TURN=10
 
-# limits N: a test that hangs is given up sooner than in the lane; and so is one that goes on saying
-# so. N times that.
+# limits N: set time limits, N times the usual ones. They are shorter than those of lanes without a
+# patch, because hanging is expected here.
 limits()
 {
 	export LANE_TIMEOUT=$((400 * $1)) KUNIT_TIMEOUT=$((330 * $1))
 	export PROGRAM_LONGEST=$((300 * $1)) LANE_LONGEST=$((600 * $1))
 }
 
-# field PATCH NAME [DEFAULT]: a line of the patch's head.
+# field PATCH NAME [DEFAULT]: print a field of the patch's head.
 field()
 {
 	local value
@@ -58,14 +57,14 @@ lane_of()
 	field "$1" Lane uml-debug
 }
 
-# What is in no module, or in programs too, is built in the copy as well; other tests are the
-# tree's.
+# Patches may also change sources that are not part of the module. These are built in the copy too;
+# all other tests are those of the tree.
 patches_programs()
 {
 	grep -qE '^--- (lib|tools|selftests|uapi|kmod/log/format)/' "$1"
 }
 
-# run PATCH TREE: the lane, with the broken copy.
+# run PATCH TREE: run the patch's lane with the broken copy.
 run()
 {
 	local lane
@@ -75,7 +74,7 @@ run()
 	T=$(field "$1" Tests)
 	KVT_TREE=$TOP
 	! patches_programs "$1" || KVT_TREE=$2
-	# Looking for leaks takes 12 seconds: only where a leak is what is expected.
+	# Scanning for leaks takes 12 seconds: do it only if the patch expects a leak.
 	case $(field "$1" Expect) in
 	*leak*|*unreferenced*) KVT_LEAKS=1;;
 	esac
@@ -93,8 +92,8 @@ run()
 	esac
 }
 
-# The crash lane is all in the copy. Where it only replays, it has the records that the
-# lane itself has made; if there are none, it makes its own.
+# The crash lane runs wholly in the copy. If it only replays, it uses the records that the lane of
+# the tree has made; if there are none, it makes its own.
 crash()
 {
 	local records=
@@ -109,8 +108,8 @@ crash()
 		PARTS="$T" "$1/selftests/lanes/crash.sh"
 }
 
-# The results that failed, and what the kernel and the sanitizers have reported. What the
-# lane says of the kernel alone is not a test's.
+# Print the results that failed, and the reports of the kernel and the sanitizers. Leave out the
+# lane's own result about the kernel, which is no test.
 failures()
 {
 	grep -haE '^ *not ok ' "$1"/*.ktap |
@@ -119,14 +118,14 @@ failures()
 	grep -haE 'ERROR: |WARNING: |SUMMARY: |runtime error: ' "$1"/kunit-*.log 2>/dev/null || true
 }
 
-# A kernel's lane that has got to its tests has these two.
+# came_to_tests RESULTS: did the kernel of the lane reach the tests?
 came_to_tests()
 {
 	[ -e "$1/kernel.ktap" ] && grep -q '^ok [0-9]* insmod_kvtree$' "$1/lane.ktap"
 }
 
-# missed PATCH RESULTS: print why the patch is not caught; nothing if it is. What a kernel
-# has said counts also if it had to be stopped then.
+# missed PATCH RESULTS: print why the patch is not caught; nothing if it is. A kernel's report
+# counts even if the kernel had to be stopped afterwards.
 missed()
 {
 	local stopped
@@ -152,21 +151,22 @@ missed()
 		echo "${stopped:+$stopped; }nothing fails as expected, but: $(failures "$2" | head -n 5 | tr '\n' ';')"
 }
 
-# ^C ends this shell, too, if the lane has ended by itself: bash would go on. To be said in each
-# subshell, which forgets it.
+# Let ^C end this shell even if the lane handles ^C and exits by itself: bash would continue then.
+# Call this in each subshell, because subshells reset traps.
 end_at_signals()
 {
 	trap 'exit 130' INT TERM
 }
 
-# try NAME: print why it is not caught.
+# try NAME: run a patch's lane, and print why the patch is not caught.
 try()
 {
 	local patch=$PATCHES/$1.patch dir log=$BUILD/broken/$1.log
 	end_at_signals
 	dir=$BUILD/broken/$(lane_of "$patch")
 
-	# Each patch meets the same source. What rsync says of products that stay is not a reason.
+	# Each patch applies to the same source. rsync's messages about kept build products do not
+	# matter.
 	copy_sources "$dir/tree" "$TOP/" >"$log"
 	if ! "$LANES/broken.py" apply "$patch" "$dir/tree" >>"$log" 2>&1; then
 		echo 'the patch does not fit'
@@ -179,7 +179,7 @@ try()
 	missed "$patch" "$dir/results"
 }
 
-# keep_first NAME: its log and results, before it is tried again.
+# keep_first NAME: keep its log and results before it is tried again.
 keep_first()
 {
 	local first=$BUILD/broken/$1.first results
@@ -192,7 +192,7 @@ keep_first()
 		say "broken: $1: not all of the first results could be kept"
 }
 
-# was_slow NAME: was it stopped the first time, or a program, because time was up?
+# was_slow NAME: was the first try, or a program in it, stopped by a time limit?
 was_slow()
 {
 	local results=$BUILD/broken/$1.first/results
@@ -201,7 +201,7 @@ was_slow()
 		grep -qsaE '^# kvtree-lane: stopped: it (said|ran)' "$results"/*.ktap
 }
 
-# try_twice NAME: print why it is not caught.
+# try_twice NAME: print why it is not caught even with more time.
 try_twice()
 {
 	local why
@@ -218,7 +218,7 @@ try_twice()
 	echo -n "$why"
 }
 
-# Names that match the arguments, those of a lane beside each other: they share what
+# Print the names that match the arguments, grouped by lane: patches of one lane share most of what
 # is built.
 select_names()
 {
@@ -242,7 +242,7 @@ turn()
 	fi
 }
 
-# What takes minutes has none.
+# has_turn PATCH: patches that take minutes have none.
 has_turn()
 {
 	case $(lane_of "$1") in
@@ -251,7 +251,8 @@ has_turn()
 	esac
 }
 
-# Ten of them or nearly so, well mixed: with as many turns as there are tens each has been run.
+# Select about ten patches for this turn, in an order by hashes. Each patch comes up once in as many
+# successive turns as there are tens of patches.
 names_by_turns()
 {
 	local all n turns from
@@ -268,7 +269,7 @@ names_by_turns()
 	select_names "${all[@]:from:(n + 1) * ${#all[@]} / turns - from}"
 }
 
-# Print what is wrong with the heads. An expectation that any failure meets says nothing.
+# Print what is wrong with the heads. An Expect that matches every failure would prove nothing.
 lint()
 {
 	local patch expect
@@ -309,7 +310,7 @@ main()
 	mapfile -t names <<<"$text"
 	end_at_signals
 	mkdir -p "$BUILD/broken"
-	# Patches are put into one copy.
+	# All patches are applied to one copy, so only one instance may run.
 	exec 3>"$BUILD/broken.lock"
 	flock -n 3 || { say 'broken: waiting for another run'; flock 3; }
 	echo 'KTAP version 1'

@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check.sh LANE...: run lanes and sum up. The last line is "N passed, N
-# failed[, N skipped]". A lane that could not run, or with a crashed kernel, counts
-# as failed.
+# check.sh LANE...: run lanes and sum up their results. The last line is "N passed, N
+# failed[, N skipped]". A lane that could not run, or whose kernel crashed, counts as failed.
 #
 # Several lanes run at once, one more than there are processors if memory allows: each of them often
 # waits, and few tests keep two processors busy. AT_ONCE sets their number. They start in the order
-# of the arguments, the longest first. That one has priority, since its machine is emulated: if one
-# of its processors has to wait for the host's while it holds a lock, the other one spins.
+# of the arguments, in which the longest lane comes first. The first lane has priority, since its
+# machine is emulated: if one of its processors waits for a processor of the host while it holds a
+# lock, the other one spins.
 #
-# KVT_WHOLE=1 is for "make check" if nothing selects a part of it: failed tests are tried again
-# (again.sh), and build/checked records what was checked, and the outcome.
+# "make check" sets KVT_WHOLE=1. If nothing selects a part of the tests, failed ones are then tried
+# again (again.sh), and build/checked records what was checked, and the outcome.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -26,13 +26,14 @@ WHOLE=${KVT_WHOLE:-0}
 PASSED=0 FAILED=0 SKIPPED=0
 SHOWN=0
 
-# No step of a lane takes half as long, on a machine that is four times as busy as it can be.
+# Seconds after which a step of a lane is stopped. Even on a machine that is four times overloaded,
+# no step takes half as long.
 export LANE_LONGEST=${LANE_LONGEST:-7200}
 
-# What a lane may take, its kernel's memory included.
+# Memory that a lane may take, its kernel's included.
 LANE_GB=5
 
-# By lane: the process group, when it began, where its output is.
+# By lane: its process group, and when it began.
 declare -A GROUP=() BEGAN=()
 
 run_lane()
@@ -46,7 +47,7 @@ run_lane()
 	esac
 }
 
-# Builds that are wrong on purpose, to see that they are caught.
+# Check that builds broken on purpose are caught.
 run_broken()
 {
 	local dir=$BUILD/broken/results
@@ -70,14 +71,15 @@ add()
 		FAILED=$((FAILED + 1))
 		echo "FAILED $name: did not come to a result"
 	fi
-	# A lane may fail for a reason that is no test's.
+	# A lane may fail although none of its tests did.
 	if [ "$rc" -ne 0 ] && [ "$f" -eq 0 ]; then
 		FAILED=$((FAILED + 1))
 		echo "FAILED $name: exit code $rc"
 	fi
 }
 
-# Lanes' logs and results are this run's until it ends. In one order, as others do.
+# Lock the lanes: their logs and results belong to this run until it ends. All runs take the locks
+# in the same order, so that they cannot deadlock.
 own_lanes()
 {
 	local name fd
@@ -99,7 +101,7 @@ times_of()
 	echo "$BUILD/check-$1.times"
 }
 
-# And how much of the processors it takes, user and system.
+# Run a lane, and record the processor time that it takes, user and system.
 counted_lane()
 {
 	local rc=0
@@ -110,7 +112,7 @@ counted_lane()
 	return $rc
 }
 
-# A process group of its own, to be stopped along with everything under it.
+# Start a lane in a process group of its own, so that everything it starts can be stopped with it.
 begin()
 {
 	rm -f "$BUILD/$1/results"/{counts,failures}
@@ -121,7 +123,7 @@ begin()
 	set +m
 }
 
-# end NAME RC
+# end NAME RC: show the lane's output, and count its results.
 end()
 {
 	unset "GROUP[$1]"
@@ -133,8 +135,9 @@ end()
 		"$(tail -n 1 "$(times_of "$1")")"
 }
 
-# ^C: the lanes stop what they have started. All jobs are asked: one that has begun just now may
-# not be in GROUP yet. The first process of a group ends at once, and the lane a second later.
+# Called at ^C: let the lanes stop what they have started. Signal all jobs, not only those in GROUP:
+# a lane that has just begun may not be there yet. A group's first process ends at once, the rest of
+# the lane a second later.
 stop()
 {
 	local pids pid tries=100
@@ -157,7 +160,7 @@ clear_line()
 	[ ! -t 2 ] || printf '\r\033[K' >&2
 }
 
-# What each is at.
+# Show what each lane is doing.
 show()
 {
 	local name line='' last
@@ -175,7 +178,7 @@ show()
 	fi
 }
 
-# Take the lanes that have ended.
+# Collect the results of the lanes that have ended.
 reap()
 {
 	local name rc
@@ -189,7 +192,7 @@ reap()
 	done
 }
 
-# several AT_ONCE LANE...
+# several AT_ONCE LANE...: run lanes, at most AT_ONCE of them at a time.
 several()
 {
 	local most=$1 FIRST=$2
@@ -209,7 +212,7 @@ several()
 	trap 'exit 130' INT TERM
 }
 
-# one LANE: with its output as it comes.
+# one LANE: run a lane, and show its output as it appears.
 one()
 {
 	local rc=0 start=$SECONDS
@@ -221,7 +224,7 @@ one()
 	echo "== $1 took $(elapsed "$start")"
 }
 
-# The memory there is: the machine's, or what a container is allowed.
+# Print the available memory in GB: the machine's, or what is left of a container's limit.
 memory_gb()
 {
 	local available group max used
@@ -237,7 +240,8 @@ memory_gb()
 	echo "$available"
 }
 
-# One more than there are processors, if there is the memory; at least one.
+# Print how many lanes to run at once: one more than there are processors, or fewer if memory is
+# short; at least one.
 at_once()
 {
 	local lanes gb
@@ -259,7 +263,8 @@ total()
 	fi
 }
 
-# What there is to check: the commit, and a digest of what differs from it; neither without git.
+# Print what is checked: the commit, and a digest of what differs from it. Without git, the output
+# is always the same.
 state_of_tree()
 {
 	git -C "$TOP" rev-parse HEAD 2>/dev/null || echo unknown
@@ -269,7 +274,7 @@ state_of_tree()
 	} 2>/dev/null | sha256sum
 }
 
-# write_checked BEGAN STATE: what was checked, and how it ended.
+# write_checked BEGAN STATE: record what was checked, and the outcome.
 write_checked()
 {
 	local tree=clean i
@@ -287,7 +292,7 @@ write_checked()
 	} >"$BUILD/checked"
 }
 
-# try_failed BEGAN STATE LANE...
+# try_failed BEGAN STATE LANE...: try failed tests again, and record the outcome.
 try_failed()
 {
 	local began=$1 state=$2
@@ -299,8 +304,9 @@ try_failed()
 	write_checked "$began" "$state"
 }
 
-# Building a kernel keeps all processors busy. Lanes would have to share them, and the longest
-# lanes would end last. If a kernel cannot be built, its lane reports that.
+# Build missing kernels before the lanes start. Building one keeps all processors busy: it would
+# slow down the other lanes, and the longest lanes would end last. If a kernel cannot be built, its
+# lane reports that.
 build_kernels()
 {
 	local name
@@ -312,7 +318,7 @@ build_kernels()
 	done
 }
 
-# Say it again where it is seen: what failed may be the kernel's.
+# Repeat this warning at the end, where it is seen: a failure may be due to the other kernel.
 other_kernels()
 {
 	local name
@@ -327,7 +333,8 @@ main()
 	local name most lanes=() began state
 
 	for name in "$@"; do
-		# Patches say by themselves which tests they need; alone, T selects patches.
+		# In the lane broken, T selects patches, not tests. So if T selects tests of other
+		# lanes, leave this one out.
 		[ $# -gt 1 ] && [ "$name" = broken ] && [ -n "${T:-${KUNIT_FILTER:-}}" ] ||
 			lanes+=("$name")
 	done
@@ -336,12 +343,12 @@ main()
 	own_lanes "$@"
 	[ "$WHOLE" = 0 ] || unstable_begin
 	began=$(date -u '+%F %T UTC') state=$(state_of_tree)
-	# A lane that was stopped by ^C ends by itself; so that this does, too.
+	# A lane handles ^C and exits by itself. Without a trap, bash would then continue here.
 	trap 'exit 130' INT TERM
-	# Not in the middle of it all: a password may have to be typed.
+	# Ask for a password now: later, nobody may be there to type it.
 	ask_for_root
 	if ! "$LANES/deps.sh" "$@"; then
-		# Nothing could run.
+		# No lane can run.
 		FAILED=1
 		total | tee "$BUILD/summary"
 		exit 1

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034
 #
-# What the lane scripts share. Sourced after "set -euo pipefail".
+# Functions that the lane scripts share. Sourced after "set -euo pipefail".
 
-# What fails in $(...) ends that, too: it would go on, and call half a cache complete.
+# Let a failure end $(...) as well. Otherwise its shell would continue, and mark an incomplete cache
+# as complete.
 shopt -s inherit_errexit
 
 LANES=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,15 +16,15 @@ JOBS=${JOBS:-$(nproc)}
 # shellcheck source=selftests/lanes/versions
 . "$LANES/versions"
 
-# What has been compiled before, here or in another clone, is not compiled again.
+# Share compiled objects between lanes and clones.
 export PATH=/usr/lib/ccache:$PATH CCACHE_DIR=$CACHE/ccache CCACHE_MAXSIZE=2G
 export CCACHE_BASEDIR=$TOP CCACHE_NOHASHDIR=1
 
-# make's own variables are not for the makes started here: T= and the like
-# would end up in the kernel's build. V=1 is passed on by hand.
+# Hide make's own variables from the makes that are started here: T= and the like would reach the
+# kernel's build. V=1 is passed on explicitly.
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL ARCH CROSS_COMPILE
 
-# Messages go to stderr: several scripts answer with a path on stdout.
+# Messages go to stderr, because several scripts print a path on stdout as their result.
 say()
 {
 	printf '%s\n' "$*" >&2
@@ -58,8 +59,8 @@ elapsed()
 	printf '%d:%02d' $((s / 60)) $((s % 60))
 }
 
-# Seconds by which the clock has been set forward since this script began: no time that a machine
-# was busy, or silent.
+# clock_jumped prints the seconds by which the clock has been set forward since this script began.
+# They do not count as time in which a machine was busy or silent.
 CLOCK_AHEAD=$(($(date +%s) - $(cut -d . -f 1 /proc/uptime)))
 
 clock_jumped()
@@ -74,8 +75,8 @@ as_root()
 	if [ "$(id -u)" -eq 0 ]; then
 		"$@"
 	elif command -v sudo >/dev/null; then
-		# Nobody can type a password into a process group in the background, where it
-		# would wait for ever: ask_for_root has asked.
+		# ask_for_root has asked for the password. In a background process group, nobody
+		# could type it, and sudo would wait for ever.
 		sudo -n "$@" || {
 			local rc=$?
 			sudo -n true 2>/dev/null ||
@@ -87,8 +88,8 @@ as_root()
 	fi
 }
 
-# apt_alone CMD...: one apt of ours at a time on this machine. It waits for others' locks of the
-# packages by itself, but not for that of the lists.
+# apt_alone CMD...: run only one of kvtree's apts at a time on this machine. apt itself waits for
+# locks of packages, but not for the lock of the lists.
 apt_alone()
 {
 	local dir=/run/lock
@@ -101,7 +102,7 @@ apt_alone()
 	) 6>"$dir/kvtree-apt-$(id -u).lock"
 }
 
-# Update the lists of packages. Somebody else may be doing so, for some minutes.
+# Update the lists of packages. Wait while another program updates them, which may take minutes.
 apt_update()
 {
 	local said try rc=0
@@ -116,8 +117,8 @@ apt_update()
 	return $rc
 }
 
-# Ask for the password of sudo, on a terminal, and keep sudo from forgetting it until
-# this script ends.
+# On a terminal, ask for sudo's password, and keep sudo from forgetting it until this script
+# ends.
 ask_for_root()
 {
 	local script=$$
@@ -138,15 +139,15 @@ remember_password()
 	done
 }
 
-# without_locks CMD...: run CMD without the files that are open here, for a subshell. What
-# it leaves running would hold the locks for ever.
+# without_locks CMD...: in a subshell, close the files that are open here and run CMD. Otherwise
+# processes that it leaves running would hold the locks for ever.
 without_locks()
 {
 	local fd
 
 	for fd in /proc/"$BASHPID"/fd/*; do
 		fd=${fd##*/}
-		# bash has the script itself high up.
+		# bash keeps the script itself open with a high number.
 		if [ "$fd" -gt 2 ] && [ "$fd" -lt 200 ]; then
 			eval "exec $fd>&-"
 		fi
@@ -155,15 +156,15 @@ without_locks()
 	"$@"
 }
 
-# cross arm64: print the arguments by which a kernel and modules are made for that processor,
-# one a line. Its compiler is among the programs that unpack.sh has unpacked.
+# cross arm64: print the arguments for make to build a kernel and modules for that processor, one
+# per line. unpack.sh has unpacked the compiler.
 cross()
 {
 	printf '%s\n' "ARCH=$1" CROSS_COMPILE=aarch64-linux-gnu- \
 		"CC=aarch64-linux-gnu-gcc-$ARM64_GCC"
 }
 
-# user_packages FOLDER...: what these are built with, from their own lists.
+# user_packages FOLDER...: print the packages that these folders list as needed to build them.
 user_packages()
 {
 	local folder
@@ -176,15 +177,15 @@ user_packages()
 
 NEVER=
 
-# pause SECONDS: where something is waited for all the time. It needs no process, unlike sleep.
+# pause SECONDS: sleep without starting a process, for loops that wait.
 pause()
 {
-	# A pipe that nobody writes to, and that has no end.
+	# A pipe to which nobody writes, but that is open for writing: reading it times out.
 	[ -n "$NEVER" ] || exec {NEVER}<> <(:)
 	read -rt "$1" -u "$NEVER" || true
 }
 
-# Stop a process group: politely, then not.
+# Stop a process group: first with SIGTERM, then with SIGKILL.
 stop_group()
 {
 	kill -- "-$1" 2>/dev/null || return 0
@@ -192,13 +193,13 @@ stop_group()
 	kill -KILL -- "-$1" 2>/dev/null || true
 }
 
-# run_logged LOG TITLE COUNTER CMD...: run CMD with its output in LOG and show
-# that it is alive: a line that rewrites itself on a terminal, a line now and
-# then elsewhere. COUNTER is a command that prints how far it is, or "". LIMIT
-# is for how many seconds nothing may be written, into LOG or another file of its folder:
-# then CMD is stopped, and the exit code is 124. A slow machine is no reason to stop. Where
-# there is a LIMIT, CMD is also stopped after LANE_LONGEST seconds, if that is set. Why it was
-# stopped is in the file "stopped" of the folder.
+# run_logged LOG TITLE COUNTER CMD...: run CMD with its output in LOG, and show progress: on a
+# terminal, a line that rewrites itself, elsewhere a line now and then. COUNTER is a command that
+# prints how far CMD is, or "".
+#
+# If LIMIT is set, CMD is stopped when nothing was written to any file of LOG's folder for LIMIT
+# seconds, or after LANE_LONGEST seconds, if that is set. A slow machine alone is no reason to stop.
+# Then the exit code is 124, and the file "stopped" in the folder has the reason.
 run_logged()
 {
 	local log=$1 title=$2 counter=$3 start=$SECONDS pid rc=0 tick=0 folder why
@@ -207,8 +208,8 @@ run_logged()
 
 	mkdir -p "$folder"
 	rm -f "$folder/stopped"
-	# A process group of its own: the script may be stopped by ^C or the time
-	# limit, and then has to take everything under CMD along.
+	# CMD gets a process group of its own, so that ^C or the time limit can stop everything
+	# that CMD has started.
 	set -m
 	without_locks "$@" >"$log" 2>&1 </dev/null &
 	pid=$!
@@ -223,8 +224,8 @@ run_logged()
 				why=$(past_limit "$folder" "$start"); then
 			echo "$why" >"$folder/stopped"
 			say "$title: stopped: $why"
-			# Asked to go, User-Mode Linux does so from whatever it is doing, and
-			# warns of that.
+			# At SIGTERM, User-Mode Linux exits in the middle of what it is doing, and
+			# prints warnings about that.
 			kill -KILL -- "-$pid" 2>/dev/null || true
 			rc=124
 		fi
@@ -242,7 +243,8 @@ run_logged()
 	fi
 }
 
-# past_limit FOLDER START: print why what writes there has to be stopped, if it has to.
+# past_limit FOLDER START: if the program that writes there has to be stopped, print why; fail if
+# not.
 past_limit()
 {
 	if is_silent "$1" "$LIMIT" "$2"; then
@@ -255,7 +257,7 @@ past_limit()
 	fi
 }
 
-# is_silent FOLDER SECONDS START: was nothing written there for so long?
+# is_silent FOLDER SECONDS START: was nothing written there in the last SECONDS?
 is_silent()
 {
 	local longest=$(($2 + $(clock_jumped)))
@@ -277,8 +279,8 @@ progress()
 	fi
 }
 
-# venv NAME PACKAGE==VERSION...: print the bin directory of a Python
-# environment with these, made on first use and patched with patches/NAME.
+# venv NAME PACKAGE==VERSION...: print the bin directory of a Python environment with these
+# packages. It is made on first use, and patched with patches/NAME.
 venv()
 {
 	local name=$1 key dir
