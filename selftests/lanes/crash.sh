@@ -1,29 +1,32 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# crash.sh: crash a store at thousands of points, and judge what is left of it.
+# crash.sh: crash a store at thousands of points, recover it, and judge the result.
 #
 #   stock    Debian's kernel in QEMU runs workloads on disks that record all writes,
 #            and recovers some crashes itself
-#   uml      User-Mode Linux runs a longer workload, and recovers crashes of all of
-#            them, from ubd disks, with as many CPUs as wrote them, and with one
+#   uml      User-Mode Linux runs a longer workload, and recovers crashes of all
+#            workloads from ubd disks, with as many CPUs as had written them, and with one
 #   replay   a program of the host replays each record, crashes at every flush and at
 #            other points, recovers by the module's source, and judges the result
 #   format   the on-disk format: read images of its first version, here and by a
-#            program for a big-endian machine; then damage them in every place, as well
-#            as a crash of the longest workload
+#            program for a big-endian machine; then damage every part of them, and of a
+#            crash of the longest workload
 #   cuts     kill machines in the middle of a workload, and while they start
 #   boot     systemd starts and shuts down a machine, and attaches and detaches a store
 #            that a crash has left
 #
-# PARTS selects parts; all if it is not set. CRASH_TIME is in seconds: without it, one
-# round is run, with what "make check" has time for. With it, rounds with more of
-# everything are run for this time, and then the builds that are wrong on purpose and
-# that crashes have to find (selftests/broken/crash-*.patch). CRASH_SEED selects other
-# crashes. CRASH_LIVES is the number of lives of a store that is recorded from its
-# first one on: 31 to 40 by default, while a superblock has room for 32. CRASH_LESS is by
-# how many MiB the disks of a store of three differ. With CRASH_CACHED=1, disks always
-# keep their caches over a first crash.
+# A life of a store is the time from attaching it to detaching it, or to a crash.
+#
+# PARTS		the parts to run; all by default
+# CRASH_TIME	seconds: run larger rounds for this time, and then the builds broken on purpose
+#		that crashes must find (selftests/broken/crash-*.patch). Without it, run one round,
+#		which is small enough for "make check"
+# CRASH_SEED	selects other crashes
+# CRASH_LIVES	lives of the store that is recorded from its first life on: 31 to 40 by default; a
+#		superblock has room for 32
+# CRASH_LESS	MiB by which the three disks of a store differ in size
+# CRASH_CACHED	1: disks always keep their caches over a first crash
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -46,21 +49,21 @@ ROUND=0
 RESULTS=0
 MEMORY=1G
 MIB=136
-# What all disks that are there at a time may take, in MB.
+# Memory for all disks that exist at a time, in MB.
 DISKS_MB=2048
 LESS=${CRASH_LESS:-32}
 # The largest of three.
 UNEQUAL_MIB=$((MIB + 2 * LESS))
-# So that no checkpoint has to make room, and clear the list of lives.
+# Large enough that no checkpoint is needed: a checkpoint would clear the list of lives.
 LIVES_MIB=1536
 
-# The format of the disks does not depend on the index. So the stores of one kernel use one
-# engine, those of the other use the other, and each machine that is cut gets a random one.
+# The format of the disks does not depend on the engine. So the stores of one kernel use one engine,
+# those of the other kernel the other one, and each machine that is killed gets a random one.
 ENGINES=(masstree bwtree)
 
 PATH=$TOP/tools:$PATH
 
-# How much of everything.
+# Choose how much is done in each part.
 settings()
 {
 	if [ -z "${CRASH_TIME:-}" ]; then
@@ -70,7 +73,7 @@ settings()
 	fi
 }
 
-# result NAME RC FILE: one result, and what was said about it.
+# result NAME RC FILE: report a result, with the output in FILE.
 result()
 {
 	local name=$1
@@ -87,7 +90,7 @@ result()
 	fi
 }
 
-# attempt NAME CMD...: a result of what CMD comes to.
+# attempt NAME CMD...: run CMD, and report whether it succeeded.
 attempt()
 {
 	local name=$1 rc=0
@@ -105,7 +108,7 @@ build_programs()
 			format format-s390x
 }
 
-# in_lane NAME CMD...: with the module of that lane, and a folder of its own.
+# in_lane NAME CMD...: run CMD with the module of that lane, and with a folder of its own.
 in_lane()
 {
 	local out=$OUT logs=$LOGS rc=0
@@ -119,7 +122,7 @@ in_lane()
 	return $rc
 }
 
-# write_script ENGINE TEXT: what a guest runs, with the module loaded.
+# write_script ENGINE TEXT: write the script that a guest runs: load the module, and then TEXT.
 write_script()
 {
 	{
@@ -127,7 +130,8 @@ write_script()
 		echo 'set -e'
 		# shellcheck disable=SC2016
 		printf 'PATH=%q:$PATH\n' "$TOP/tools"
-		# Now and then nothing is changed for so long, and an empty epoch follows.
+		# Workloads now and then pause for longer than log_idle_ms, so the log commits
+		# an empty epoch.
 		# shellcheck disable=SC2016
 		echo "insmod \"\$KVTREE_MODULE\" engine=$1 log_idle_ms=20"
 		echo 'until [ -c /dev/kvtree ]; do sleep 0.1; done'
@@ -137,7 +141,7 @@ write_script()
 	PROGRAM_LONGEST=$((LONGEST / 2)) write_job '' '' 0 0 "$LOGS/script"
 }
 
-# A line of the guest's script; what it prints is kept, and what it comes to.
+# step NAME CMD: print a line of the guest's script that runs CMD, and keeps its output and status.
 step()
 {
 	# shellcheck disable=SC2016
@@ -145,7 +149,7 @@ step()
 		"$LOGS/$1.txt" "$LOGS/$1.rc"
 }
 
-# run_steps TITLE CMD...: boot; each step of the script is a result.
+# run_steps TITLE CMD...: boot by CMD; each step of the script is a result.
 run_steps()
 {
 	local title=$1 rc=0
@@ -160,7 +164,7 @@ run_steps()
 	return $rc
 }
 
-# step_results LANE BOOTED
+# step_results LANE STATUS: report the results of a guest's steps, and STATUS as its kernel's.
 step_results()
 {
 	local dir=$OUT/$1/results name rc
@@ -175,7 +179,7 @@ step_results()
 	done <"$LOGS/steps"
 }
 
-# record NAME ARGUMENT...: a life that is recorded; the next ones are other lives.
+# record NAME ARGUMENT...: print a step that records a life.
 record()
 {
 	local name=$1
@@ -185,7 +189,7 @@ record()
 		--oracle $RECORDS/$name.oracle"
 }
 
-# attach NAME DISK...
+# attach NAME DISK...: print a step that recovers crashes of a recorded life, on these disks.
 attach()
 {
 	local name=$1
@@ -195,8 +199,9 @@ attach()
 		--record $RECORDS/$name.log --oracle $RECORDS/$name.oracle $*"
 }
 
-# crashed NAME ARGUMENT...: a crash of a life, in which another one begins. It is made twice,
-# since it takes long to bring it out of the guest.
+# crashed NAME ARGUMENT...: print a command that makes the disks of a crash of a recorded life, from
+# which another life can start. The guest and the host both run it, because copying the disks out of
+# the guest would take longer.
 crashed()
 {
 	local name=$1
@@ -207,8 +212,8 @@ crashed()
 		--oracle $RECORDS/$name.oracle $*"
 }
 
-# One disk, all from one CPU; a life that begins with a crash of that one, from two
-# CPUs; three disks, from four.
+# Record three lives: on one disk, written by one CPU; after a crash of that life, by two CPUs; on
+# three disks, by four CPUs.
 stock_script()
 {
 	local life=$((ROUND * 8 + 1))
@@ -247,21 +252,21 @@ stock_results()
 	step_results stock $rc
 }
 
-# The same crashes as in the stock kernel, on ubd disks.
+# Recover the crashes of the stock kernel's lives, on ubd disks.
 attach_stock()
 {
 	[ ! -e "$RECORDS/$1.oracle" ] || attach "$@" --compare
 }
 
-# Lives of the store of this round that is recorded from its first one on.
+# Print the number of lives of this round's store that is recorded from its first life on.
 lives()
 {
 	echo $((${CRASH_LIVES:-31 + (SEED + ROUND) % 10}))
 }
 
-# One life so long that the log goes round its disk; one that begins with a crash of that, of
-# which the disk's cache has kept all, so that recovery finds what a second crash can still take;
-# and so many lives that the superblock has no room for another.
+# Record a life so long that the log wraps around its disk. Record one that starts from a crash of
+# it after which the disk's cache kept everything, so that recovery finds data that a second crash
+# can still lose. And record so many lives of a store that the superblock has no room for another.
 uml_script()
 {
 	local life=$((ROUND * 8 + 4)) RECORDS=$LOGS
@@ -280,7 +285,7 @@ uml_script()
 	printf '%q\n' "$LANES/unload.sh"
 }
 
-# The arguments for UML that make disks of files.
+# Print the arguments with which UML uses files as disks.
 ubd()
 {
 	local i=0 file
@@ -307,7 +312,7 @@ uml_run()
 	run_steps 'recording and recovering on UML' uml_steps 4
 }
 
-# What four CPUs have written, in more streams than this machine has.
+# Recover, on a machine with one CPU, what four CPUs have written in more streams.
 one_cpu_script()
 {
 	# shellcheck disable=SC2016
@@ -338,7 +343,7 @@ uml_results()
 	step_results one-cpu $rc
 }
 
-# The record begins with a crash of that one, which the disks' caches have outlived.
+# after NAME: the record starts from a crash of NAME, after which the disks had kept their caches.
 after()
 {
 	local record=${oracle%/*}/$1
@@ -368,7 +373,7 @@ replay_results()
 	done
 }
 
-# The images, as COMMAND... shows them: are they what they were?
+# golden COMMAND...: does COMMAND still show the same contents of the images?
 golden()
 {
 	"$IMAGES/golden.sh" "$DISKS/golden" "$@" >"$LOGS/golden.txt" &&
@@ -376,7 +381,7 @@ golden()
 		echo "$(grep -c ' version ' "$LOGS/golden.txt") values in four stores"
 }
 
-# The tool, against what the module has said of them when it wrote them.
+# Does the tool find in the images what the module had dumped when it wrote them?
 golden_check()
 {
 	cd "$DISKS/golden" &&
@@ -385,7 +390,7 @@ golden_check()
 		echo 'as the module has dumped them'
 }
 
-# What crashes have left, on both kinds of machines.
+# Do both kinds of machines read the same from the disks of crashes?
 same_elsewhere()
 {
 	local n seed record=$OUT/uml/results/round
@@ -401,7 +406,7 @@ same_elsewhere()
 	done
 }
 
-# A store with ranges, in three ways.
+# Do both kinds of machines and the tool read a store with ranges?
 same_ranges()
 {
 	"$IMAGES/format" show "$DISKS"/ranges-{1,2}.img >"$LOGS/ranges.txt" &&
@@ -410,7 +415,7 @@ same_ranges()
 		kvtree store check "$DISKS"/ranges-{1,2}.img
 }
 
-# COMMAND OPTION... DISK...
+# format COMMAND OPTION... DISK...
 format()
 {
 	"$IMAGES/format" "$1" --jobs "$JOBS" --seed "$SEED$ROUND" "${@:2}"
@@ -430,7 +435,7 @@ format_results()
 		--stale "$golden"/early-1.img --stale "$golden"/early-2.img \
 		"$golden"/two-{1,2}.img
 	attempt format-fuzz format fuzz --places $((PLACES / 2)) "$golden/one.img"
-	# Superblocks that refer to no checkpoint, which once were refused without a message.
+	# A seed that yields superblocks without a checkpoint: they must be refused with a message.
 	attempt format-fuzz-nowhere format fuzz --seed 46386 --places 100 "$golden/one.img"
 	attempt format-fuzz-two format fuzz --places $((PLACES / 2)) "$golden"/two-{1,2}.img
 	attempt format-ranges format ranges --every "$EVERY" --places $((PLACES / 10))
@@ -445,8 +450,8 @@ format_results()
 		"$DISKS/crash.img"
 }
 
-# wait_for TEXT FILE PID: until it is there; or the machine comes to nothing, or says
-# nothing.
+# wait_for TEXT FILE PID: wait until FILE contains TEXT. Fail if the machine ends before that, or if
+# it is silent for too long and is stopped.
 wait_for()
 {
 	local start=$SECONDS tick=0
@@ -469,7 +474,7 @@ uml_machine()
 	uml_boot "$UML" ncpus=4 $(ubd "$@")
 }
 
-# What is written to a file of the host is there when QEMU is gone.
+# The disks are files of the host with cache=writeback: they keep all writes when QEMU is killed.
 stock_machine()
 {
 	local file
@@ -481,8 +486,9 @@ stock_machine()
 	vm_script "$LANES/guest.sh" "$LOGS/job" 2>&1 | cat
 }
 
-# cut_machine LANE MS ARGUMENTS FILE...: a machine with these disks, killed so long after
-# it has begun. The workload keeps the results it was given on the first disk.
+# cut_machine LANE MS ARGUMENTS FILE...: start a machine with these disks, and kill it MS
+# milliseconds after it has printed $BEGUN. The workload writes the results of its changes to the
+# first disk.
 cut_machine()
 {
 	local lane=$1 wait=$2 args=$3 letters=vd pid names
@@ -490,7 +496,7 @@ cut_machine()
 
 	[ "$lane" = stock ] || letters=ubd
 	names=("/dev/$letters"{b,c,d,e})
-	# The kill may come late: then the workload is complete, and the machine waits.
+	# If the workload ends before the kill, the machine waits for it.
 	write_script "${ENGINES[wait % 2]}" "echo lane: go; $CRASH drive $args --oracle /dev/${letters}a \
 		${names[*]:0:$#-1}; sleep infinity"
 	: >"$LOGS/output.log"
@@ -500,15 +506,15 @@ cut_machine()
 	set +m
 	wait_for "$BEGUN" "$LOGS/output.log" $pid || return
 	sleep "$(printf '%d.%03d' $((wait / 1000)) $((wait % 1000)))"
-	# It runs until it is killed.
+	# The machine must still be running.
 	kill -KILL -- -$pid || { tail -n 5 "$LOGS/output.log"; return 1; }
 	wait $pid 2>/dev/null || true
 	[ "$lane" = uml ] || return 0
 	"$LANES/ktap.py" --reports "$LOGS/output.log"
 }
 
-# Some are cut when they have just begun: while they format, or recover. An emulated
-# machine takes its time, and is cut in the load first.
+# Choose when to kill the machine: some are killed just after the beginning, while they format or
+# recover. An emulated machine is slow, so it is first killed later, during the load.
 draw_wait()
 {
 	BEGUN='lane: go' WAIT=$((RANDOM % 120))
@@ -520,7 +526,7 @@ draw_wait()
 	[ "$1" = uml ] || WAIT=$((WAIT * 10))
 }
 
-# What the life that was cut has left. 3: nothing so far, it was not formatted.
+# Judge the disks of the life that was killed. Returns 3 if they were not formatted yet.
 judge()
 {
 	local life=$1 journal=$2 state=$3 rc=0
@@ -534,9 +540,8 @@ judge()
 	kvtree store check "$@" >/dev/null
 }
 
-# cuts LANE DISKS N: lives of one store, each of which ends by a power cut and is judged
-# before the next one begins: N of them, and as many more as it takes until one is cut in
-# the load.
+# cuts LANE DISKS N: run N lives of one store. Each ends by killing the machine, and is judged
+# before the next one begins. If no life was killed during the load, run more, up to five times N.
 cuts()
 {
 	local lane=$1 disks=$2 n=$3 life=0 rc journal=$DISKS/journal.img files=()
@@ -573,14 +578,14 @@ cuts_results()
 	[ "$QEMU_CUTS" -eq 0 ] || attempt cuts-qemu in_lane stock cuts stock 2 "$QEMU_CUTS"
 }
 
-# by_systemd COMMAND: in a machine that it has started.
+# by_systemd COMMAND: run COMMAND in a machine that systemd has booted.
 by_systemd()
 {
 	as_root timeout 900 unshare --mount "$LANES/systemd.sh" "$UML" \
 		"$MODULE_DIR/kmod/kvtree.ko" "$DISKS/boot.img" "$1"
 }
 
-# A store that was not detached is attached, and detached, and attached once more.
+# Boot with a store that was not detached: it is attached, and detached at shutdown. Boot once more.
 boots()
 {
 	cp --sparse=always "$DISKS/golden/one.img" "$DISKS/boot.img"
@@ -598,7 +603,7 @@ boot_results()
 	as_root rm -rf "$DISKS/systemd"
 }
 
-# A lane that is not this one may be without its kernel.
+# Build or find everything that this lane takes from other lanes, including their kernels.
 prepare()
 {
 	"$LANES/deps.sh" crash

@@ -5,11 +5,12 @@
 # them in a machine of each: install, restart, upgrade, purge. Debian 12 runs the kernel of its
 # backports.
 #
-# The first version is installed before the machine starts, since it is emulated and has no network.
-# The machine upgrades itself, but DKMS gets a compiled module: compiling it there would take ten
-# minutes.
+# The first version is installed before the machine starts, because the machine is emulated and has
+# no network. The upgrade runs in the machine, but DKMS is given a compiled module: compiling it
+# there would take ten minutes.
 #
-# RELEASES selects the releases. LANE_TIMEOUT is how many seconds a machine may be silent.
+# RELEASES selects the releases. LANE_TIMEOUT is the seconds after which a silent machine is
+# stopped.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -29,7 +30,7 @@ PACKAGES='ca-certificates dbus initramfs-tools kmod procps systemd-sysv udev zst
 KERNEL_PACKAGES='linux-image-amd64 linux-headers-amd64'
 HERE=/kvtree-check
 
-# What Documentation/packages.rst says to install first.
+# Print the packages that Documentation/packages.rst says to install first.
 kernel_packages()
 {
 	case $1 in
@@ -65,14 +66,14 @@ root()
 	made_once "$CACHE/$1" "deb: making $1" "echo \$(made '$CACHE/$1.log') steps" "${@:2}"
 }
 
-# next_version TREE: where lint.sh looks for the version.
+# next_version TREE: set the next version in all files that repeat it; lint.sh compares them.
 next_version()
 {
 	(cd "$1" && sed -i "s/$VERSION/$NEXT/" debian/changelog lib/Makefile kmod/main.c \
 		lib/python/pyproject.toml)
 }
 
-# build ROOT VERSION: "make deb" in a copy of the tree there.
+# build ROOT VERSION: run "make deb" in a copy of the tree in ROOT.
 build()
 {
 	local tree=$1/kvtree debs=$OUT/$RELEASE-$2
@@ -92,7 +93,7 @@ build()
 	cp "$tree"/build/packages/*.deb "$debs"
 }
 
-# others ROOT DEB...: what apt installs along with these.
+# others ROOT DEB...: print the packages that apt installs along with these.
 others()
 {
 	apt_inside "$1" -s install "${@:2}" | sed -n 's/^Inst \([^ ]*\) .*/\1/p' | grep -v kvtree
@@ -109,7 +110,7 @@ unit()
 	END
 }
 
-# compile_next ROOT: compile the next version's module, and have DKMS take that.
+# compile_next ROOT: compile the next version's module, and make DKMS copy it instead of compiling.
 compile_next()
 {
 	local source=$HERE/source/usr/src/kvtree-$NEXT kernel
@@ -121,7 +122,8 @@ compile_next()
 		as_root tee "$1/etc/dkms/kvtree-$NEXT.conf" >/dev/null
 }
 
-# install_packages ROOT: as a user would. And what selftests/deb/guest needs.
+# install_packages ROOT: install the packages as a user would, and whatever selftests/deb/guest
+# needs.
 install_packages()
 {
 	local root=$1 check=$1$HERE unit=etc/systemd/system/kvtree-check.service list
@@ -144,7 +146,7 @@ install_packages()
 	apt_inside "$root" install "${list[@]}"
 }
 
-# make_machine ROOT: turn it into a kernel, an initramfs and the root's disk, and add a disk for a
+# make_machine ROOT: make the machine's kernel, initramfs and root disk from ROOT, and a disk for a
 # store.
 make_machine()
 {
@@ -193,7 +195,7 @@ release()
 
 	base=$(root "deb-$1-$(echo "$PACKAGES $(kernel_packages "$1")" | digest)" make_base "$1")
 	root=$(root "$(basename "$base")-build-$(digest <"$TOP/debian/control")" copy_root "$base")
-	# Runs in other trees build there, too.
+	# Runs in other clones build in the same root.
 	exec 9>"$root.lock"
 	flock 9
 	for version in "$VERSION" "$NEXT"; do
@@ -212,7 +214,7 @@ main()
 {
 	local RELEASE installed=() quiet=ok rc=0 one
 
-	# All of them.
+	# The number of all tests.
 	LEAST=$((1 + 28 * $(wc -w <<<"$RELEASES")))
 	lane_begin deb
 	"$LANES/deps.sh" deb
@@ -220,7 +222,8 @@ main()
 	: >"$CONSOLE"
 	for RELEASE in $RELEASES; do
 		one=ok
-		# As a condition, it would go on after an error.
+		# In the background: if release were called as a condition, bash would ignore
+		# errors in it.
 		release "$RELEASE" &
 		wait $! || one='not ok'
 		installed+=("$one" "${RELEASE}_packages_are_built_and_installed")

@@ -18,8 +18,8 @@ build_packages='build-essential ccache kmod python3 rsync'
 kernel_packages='bc bison flex patch xz-utils perl util-linux ca-certificates
 	debian-archive-keyring'
 
-# Packages of a lane from the main suite. virtme-ng wants file, ip and udev. Stores are
-# attached by systemd and udev when a machine starts.
+# Print a lane's packages of the main suite. virtme-ng needs file, ip and udev. Tests of attaching
+# at boot need systemd and udev.
 main_packages()
 {
 	case $1 in
@@ -29,7 +29,8 @@ main_packages()
 		main_packages crash
 		main_packages stock;;
 	uml|uml-debug)
-		# Certificates for kvtree-server, and systemd-socket-activate.
+		# openssl makes certificates for kvtree-server; systemd has
+		# systemd-socket-activate.
 		echo "$build_packages $kernel_packages openssl systemd udev"
 		user_packages lib lib/python tools selftests;;
 	demo)
@@ -72,7 +73,7 @@ main_packages()
 	arm64|weak)
 		echo "$build_packages $kernel_packages";;
 	stock-7)
-		# What is built is built in a root of its own.
+		# Everything is built in a root of its own, with that root's compiler.
 		main_packages demo
 		echo 'debian-archive-keyring debootstrap make util-linux';;
 	user)
@@ -87,14 +88,14 @@ main_packages()
 		user_packages lib tools selftests;;
 	docs) echo 'make python3 python3-venv';;
 	deb)
-		# What is built is built in roots of their own.
+		# Everything is built in roots of their own, with their compilers.
 		echo 'debian-archive-keyring debootstrap e2fsprogs rsync util-linux';;
 	packages) echo 'build-essential lintian rsync';;
 	*) die "unknown lane '$1'";;
 	esac
 }
 
-# Packages of a lane that have to come from backports.
+# Print a lane's packages that have to come from backports.
 backports_packages()
 {
 	case $1 in
@@ -108,7 +109,7 @@ backports_packages()
 		bench-net) echo "$GO_PACKAGE";;
 		esac;;
 	stock-7|kcsan|deb) echo 'qemu-system-x86';;
-	# Debian 12 has an old one, Debian 13 has not.
+	# Debian 12's libbpf is too old, Debian 13's is not.
 	packages) ! grep -q "^VERSION_CODENAME=${STOCK_SUITE%-*}$" /etc/os-release || echo libbpf-dev;;
 	uml|uml-debug) echo "$GO_PACKAGE";;
 	arm64|weak) echo 'qemu-system-arm';;
@@ -116,7 +117,7 @@ backports_packages()
 	esac
 }
 
-# The kernel that is known to be good, or the newest.
+# Print the packages of the kernel that is known to work or, with KVT_NEWEST=1, of the newest.
 stock_packages()
 {
 	local release=$STOCK_KERNEL
@@ -130,7 +131,7 @@ in_archive()
 	apt-cache show --no-all-versions "$1" >/dev/null 2>&1
 }
 
-# The newest in the place of what has left the archive.
+# Print the packages, with the newest kernel instead of one that the archive no longer has.
 of_archive()
 {
 	local p newest
@@ -146,12 +147,13 @@ of_archive()
 	done
 }
 
-# Packages that are unpacked, not installed; their programs run from there.
+# Print a lane's packages that are unpacked rather than installed, and their programs: see
+# unpack.sh.
 unpacked_packages()
 {
 	case $1 in
 	uml|uml-debug)
-		# Clients of kvtree-server, a proxy before several, and a mirror below a store.
+		# Clients of kvtree-server, a proxy for several servers, and the tool for mirrors.
 		echo redis-tools:redis-cli redis-tools:redis-benchmark nutcracker mdadm;;
 	bench-stock|bench-bpf|bench-log)
 		sed 's/#.*//' "$TOP/tools/bench/stock/packages.unpacked";;
@@ -175,8 +177,8 @@ installed()
 	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-# The oldest version of a package that will do; nothing if any will. bookworm's own are
-# older.
+# oldest PACKAGE: print the oldest version that suffices; nothing if any does. bookworm itself has
+# older ones.
 oldest()
 {
 	case $1 in
@@ -196,8 +198,8 @@ recent()
 		"$(dpkg-query -W -f '${Version}' "$1")" ge "$oldest"
 }
 
-# What does what a package is for: a cargo of rustup's is as good as Debian's, which
-# cannot be installed beside some; and the newest kernel as one that is no longer to be had.
+# instead PACKAGE: is there a substitute? rustup's cargo can replace Debian's, which cannot be
+# installed beside some others. The newest kernel can replace one that the archive no longer has.
 instead()
 {
 	local newest=${1%"$STOCK_KERNEL"}amd64
@@ -237,8 +239,8 @@ add_backports()
 		as_root tee "$BACKPORTS_LIST" >/dev/null
 }
 
-# The mirrors drop a release's backports when it is no longer supported; the archive of
-# old releases has them from then on.
+# Print the mirror that has the backports. When support for a release ends, mirrors drop its
+# backports, and the archive of old releases has them.
 backports_mirror()
 {
 	local got rc=0
@@ -254,7 +256,7 @@ backports_mirror()
 	fi
 }
 
-# Nothing that somebody has installed is removed for it: that is an error.
+# Run apt-get. If it would have to remove an installed package, it fails instead.
 apt_run()
 {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-remove \
@@ -267,8 +269,9 @@ can_install()
 	apt_run -s install --no-install-recommends "$@" >/dev/null 2>&1
 }
 
-# A -dev package goes with one version of its library. If that came from backports, which
-# a kernel from there brings along, only the -dev package from there can be installed.
+# fitting PACKAGE...: print the packages, with "/SUITE" after those that must come from backports. A
+# -dev package depends on one version of its library. If the library came from backports, as a
+# kernel from there may require, only the -dev package from there can be installed.
 fitting()
 {
 	local p
@@ -315,7 +318,7 @@ install_missing()
 	fi
 }
 
-# What debian/control lists.
+# Install the packages that debian/control lists for building.
 build_depends()
 {
 	! dpkg-checkbuilddeps "$TOP/debian/control" 2>/dev/null || return 0

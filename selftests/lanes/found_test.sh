@@ -14,7 +14,7 @@ set -euo pipefail
 DIR=$(mktemp -d)
 trap 'rm -rf "$DIR"' EXIT
 
-# fake NAME: a program, from standard input.
+# fake NAME: make a program NAME from standard input.
 fake()
 {
 	mkdir -p "$DIR/bin"
@@ -22,7 +22,7 @@ fake()
 	chmod +x "$DIR/bin/$1"
 }
 
-# It makes what it is told to make, of nothing.
+# The fake compiler records its arguments, and makes an empty output file.
 compiler()
 {
 	fake cc <<-END
@@ -35,7 +35,7 @@ compiler()
 	END
 }
 
-# go_is VERSION: a Go that makes what it is told to make.
+# go_is VERSION: make a fake Go of that version, which makes the files that it is told to make.
 go_is()
 {
 	fake go <<-END
@@ -45,7 +45,7 @@ go_is()
 	END
 }
 
-# library NAME VERSION: what pkg-config says; no version, no library.
+# library NAME VERSION: let pkg-config report this version; without VERSION, no library.
 library()
 {
 	fake pkg-config <<-END
@@ -62,7 +62,7 @@ library()
 	END
 }
 
-# compiled FOLDER TEXT [TARGET]: how many commands with TEXT compile something now.
+# compiled FOLDER TEXT [TARGET]: run make, and print how many commands with TEXT it ran.
 compiled()
 {
 	: >"$DIR/compiled"
@@ -71,7 +71,8 @@ compiled()
 	grep -c -e "$2" "$DIR/compiled" || true
 }
 
-# expect FOLDER TEXT TEST WHAT [TARGET]: TEST is for that number, as "-gt 10".
+# expect FOLDER TEXT TEST WHAT [TARGET]: check the number that compiled prints by TEST, such as
+# "-gt 10".
 expect()
 {
 	local n
@@ -120,7 +121,7 @@ main()
 	expect lib ' -c ' '-gt 10' 'another compiler'
 	expect selftests ' -c ' '-gt 1' 'another compiler' abi/abi
 
-	# After the compiler had read it, and before the object was written.
+	# As if it was edited after the compiler had read it, and before the object was written.
 	copy_sources "$DIR/source" "$TOP/lib"
 	echo >>"$DIR/source/lib/ring.c"
 	touch -d '1 hour ago' "$DIR/source/lib/ring.c"

@@ -1,17 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# fuzz.sh: fuzz the module's whole interface on the debug lane's kernel, by bytes that libFuzzer
-# makes, guided by the module's own coverage. Two threads call the module with memory that is
-# mapped and unmapped meanwhile, failing allocations and disk requests, and damaged disks. Each
-# report of the kernel is a failure.
+# fuzz.sh: fuzz the module's whole interface on the kernel of uml-debug, with bytes from libFuzzer,
+# which is guided by the module's coverage. Two threads call the module. Meanwhile memory is mapped
+# and unmapped, allocations and disk requests fail, and disks are damaged. Each report of the
+# kernel is a failure.
 #
-# FUZZ_TIME is the time in seconds (40). Inputs that reach something new are kept in
-# build/fuzz/corpus; selftests/fuzz/corpus has the initial ones. In "make check" it begins
-# with these alone, and with one seed, so as not to depend on earlier runs. FUZZ_MERGE=1 only
-# puts the inputs of both that are needed into build/fuzz/merged. INPUT=FILE runs that one alone.
-# Before all others corpus/disks-fail is run, with disks that no other has damaged: a store is
-# attached, from then on all requests fail, and a change is made.
+# FUZZ_TIME is the time in seconds (40). Inputs that reach new code are kept in build/fuzz/corpus;
+# selftests/fuzz/corpus has the initial ones. "make check" always begins with the initial ones and
+# one seed, so that it does not depend on earlier runs. FUZZ_MERGE=1 only copies the inputs that
+# are needed, from both, to build/fuzz/merged. INPUT=FILE runs that input alone.
+#
+# The input corpus/disks-fail runs first, while the disks are undamaged: it attaches a store, lets
+# all requests fail from then on, and makes a change.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -34,7 +35,8 @@ build_programs()
 }
 
 # shellcheck disable=SC2016 # the guest expands it
-# What the guest runs. An input after which the kernel has warned is kept beside the results.
+# Write the script that the guest runs. Inputs that cause a kernel warning are kept beside the
+# results.
 write_script()
 {
 	local corpora=("$CORPUS" "$FUZZ/corpus") first=()
@@ -55,10 +57,11 @@ write_script()
 		# shellcheck disable=SC2016
 		echo 'insmod "$KVTREE_MODULE" || exit'
 		echo 'until [ -c /dev/kvtree ]; do sleep 0.1; done'
-		# Also those that may sleep fail, and without a stack each time.
+		# Let allocations that may sleep fail too, and print no stack each time.
 		echo 'for file in /sys/kernel/debug/fail*/verbose; do echo 0 >$file; done'
 		echo 'for file in /sys/kernel/debug/fail*/ignore-gfp-wait; do echo N >$file; done'
-		# By the clock, which is all that libFuzzer has: others use the processor, too.
+		# libFuzzer measures this limit by the clock, and other programs use the
+		# processor too: so it is long.
 		set -- "$FUZZ/fuzz" -timeout=600 -artifact_prefix="$LOGS/" "$@"
 		if [ ${#first[@]} -gt 0 ]; then
 			printf '%q ' "$1" "$2" "$3" "${first[@]}"
@@ -89,7 +92,7 @@ judge_run()
 
 	! grep -qx 0 "$LOGS/finished" || ran=ok
 	"$LANES/ktap.py" --reports "$CONSOLE" >"$LOGS/reports.txt" && reports=ok
-	# A log that has failed says so; a single input need not have one do that.
+	# Some log must have failed, and have reported that, unless only one input was run.
 	{ [ -n "${INPUT:-}" ] || grep -q 'is read-only from now on: .*(error -5)' "$CONSOLE"; } &&
 		failed=ok
 	{
@@ -112,7 +115,7 @@ main()
 	fi
 	mkdir -p "$CORPUS"
 	kernel=$("$LANES/kernel.sh" uml-debug)
-	# Without the suites, which nobody runs here.
+	# Without the KUnit suites, which this lane does not run.
 	KVT_CFLAGS="${KVT_CFLAGS:-} -fsanitize-coverage=trace-pc" \
 		build_module "$kernel" ARCH=um CONFIG_KUNIT=
 	in_tree run_logged "$LOGS/programs.log" 'fuzz: building' '' build_programs

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# go.sh: compile kvtree-server, its tests, and those of the Go module of the tree into programs
-# that need nothing else. selftests/scripts/run-go and run-server run them, in the lane's kernel.
-# Prints where they are.
+# go.sh: compile kvtree-server, its tests, and the tests of the tree's Go module into static
+# programs. selftests/scripts/run-go and run-server run them in the lane's kernel. Prints their
+# folder.
 #
 # KVT_TREE names another tree to compile the modules of; see lane.sh.
 #
@@ -17,7 +17,7 @@ TREE=${KVT_TREE:-$TOP}
 DIR=$BUILD/go
 [ "$TREE" = "$TOP" ] || DIR=$BUILD/$KVT_OUT/go
 
-# vetted_test FOLDER PROGRAM
+# vetted_test FOLDER PROGRAM: run go vet, and compile the tests of FOLDER into PROGRAM.
 vetted_test()
 {
 	cd "$TREE/$1" && "$GO" vet . && "$GO" test -c -o "$DIR/$2" .

@@ -9,12 +9,11 @@
 #   LANE OUT MODULE TEST_MODULES TEST_ARGS PROGRAMS CASES PROGRAMS_SECOND PROGRAM_TIMEOUT
 #   PROGRAM_LONGEST KMEMLEAK COMMAND
 #
-# KVT_BIN is a folder of programs that replace the root's, if these are for another
-# processor.
+# KVT_BIN is a folder of programs. They replace the host's if the kernel is for another processor.
 
 set -uo pipefail
 
-# init has no environment to speak of.
+# The kernel starts init with almost no environment.
 [ $$ -ne 1 ] || export HOME=/root PATH=${KVT_BIN:-/usr/local/sbin:/usr/local/bin}:/usr/sbin:/usr/bin:/sbin:/bin
 
 # shellcheck disable=SC1090
@@ -25,7 +24,7 @@ set -uo pipefail
 LANE_KTAP=$OUT/lane.ktap
 STEPS=0
 
-# One result of the lane itself.
+# step STATUS NAME: write a result of the lane itself.
 step()
 {
 	STEPS=$((STEPS + 1))
@@ -45,7 +44,7 @@ check()
 	fi
 }
 
-# The host cuts the console log at these.
+# The host splits the console's log at these lines.
 mark()
 {
 	echo "kvtree-lane: $*" >/dev/kmsg
@@ -56,8 +55,7 @@ is_mounted()
 	grep -q "^[^ ]* $1 " /proc/mounts
 }
 
-# As init of UML nothing is there yet. /tmp stays the host's: the tree may be
-# under it.
+# As UML's init, mount everything. /tmp stays the host's, because the tree may be under it.
 mount_all()
 {
 	local dir
@@ -74,7 +72,7 @@ mount_all()
 	mount -t tmpfs run /run
 	ln -sf /proc/self/fd /dev/fd
 	ip link set lo up 2>/dev/null
-	# Without the host's name: tests must not depend on it.
+	# Do not use the host's name: tests must not depend on it.
 	hostname "$LANE" 2>/dev/null || true
 }
 
@@ -97,12 +95,12 @@ kmemleak()
 }
 
 # shellcheck disable=SC2317 # called by check
-# kmemleak takes an object for lost when it is older than five seconds and did
-# not change between two scans.
+# kmemleak reports an object as leaked if it is older than five seconds and did not change between
+# two scans.
 no_leaks()
 {
 	sleep 6
-	# Fails when kmemleak had to give up.
+	# This fails if kmemleak has given up.
 	kmemleak scan && kmemleak scan || return
 	cat /sys/kernel/debug/kmemleak >"$OUT/kmemleak-$1.txt"
 	[ ! -s "$OUT/kmemleak-$1.txt" ] ||
@@ -121,8 +119,8 @@ run_test_module()
 	local file=$1 name rc=0
 	name=$(basename "$file" .ko)
 
-	# KUnit runs the suites of a module while it is inserted, and their
-	# results are in the log.
+	# KUnit runs the suites of a module while the module is inserted, and prints the results to
+	# the kernel's log.
 	mark begin "kunit-$name"
 	# shellcheck disable=SC2086
 	watched "kunit-$name" insmod "$file" ${TEST_ARGS:-} || rc=1
@@ -130,8 +128,8 @@ run_test_module()
 	check "insmod_$name" [ $rc -eq 0 ]
 }
 
-# At the end alone: what other modules and stacks are given the memory of one that has gone,
-# and without KASAN_VMALLOC its red zones are still there for KASAN.
+# Called only at the end: without KASAN_VMALLOC, KASAN still sees a removed module's red zones in
+# its memory, which other modules and stacks may get.
 unload_test_modules()
 {
 	local file name
@@ -140,12 +138,12 @@ unload_test_modules()
 		name=$(basename "$file" .ko)
 		check "rmmod_$name" rmmod "$name"
 	done
-	# What programs have loaded.
+	# Programs may have loaded this module.
 	[ ! -e /sys/module/kvtree_fault ] || check rmmod_kvtree_fault rmmod kvtree_fault
 }
 
-# run_program FILE [ENGINE]: those of its CASES, if there are any. The engine is part of the
-# results' name. Fails if it cannot be ended.
+# run_program FILE [ENGINE]: run a test program, or only $CASES of it. The engine is part of the
+# results' name. Fails if the program cannot be stopped.
 run_program()
 {
 	local file=$1 name result start=$SECONDS rc=0 pid watch ended
@@ -174,7 +172,8 @@ run_program()
 	[ -n "$ended" ] || check "${name}_can_be_ended" false
 }
 
-# The module's parameters, which a program that was stopped may have changed.
+# The module's parameters are restored after each program: one that was stopped may leave them
+# changed.
 PARAMETERS=/sys/module/kvtree/parameters
 
 remember_parameters()
@@ -191,7 +190,8 @@ restore_parameters()
 	done <"$OUT/parameters"
 } 2>/dev/null
 
-# removes_module FILE: does this program? Then it is run when nothing else uses the module.
+# removes_module FILE: does this program remove the module? Then it runs when nothing uses the
+# module.
 removes_module()
 {
 	[ "$(basename "$1")" = durable_unload ]
@@ -210,7 +210,7 @@ device_appears()
 	return 1
 }
 
-# Programs again, while stores that name no engine get the other one.
+# Run programs a second time, while the Bw-tree is the default engine.
 run_second()
 {
 	local file engine=/sys/module/kvtree/parameters/engine
@@ -232,14 +232,14 @@ run_tests()
 	check insmod_kvtree insmod "$MODULE" || return
 	check device_appears device_appears || return
 	remember_parameters
-	# Without its types no BPF program could call it.
+	# Without the module's types, BPF programs could not call its kfuncs.
 	[ ! -e /sys/kernel/btf/vmlinux ] || check module_has_btf [ -s /sys/kernel/btf/kvtree ]
 	for file in $TEST_MODULES; do
 		echo "lane: $(basename "$file"): KUnit"
 		run_test_module "$file"
 	done
-	# What waits in the kernel for ever makes other programs, and the end of the module,
-	# wait for it.
+	# If a program cannot be stopped, end here: it waits in the kernel, and other programs, and
+	# the removal of the module, would wait for it.
 	for file in $PROGRAMS; do
 		removes_module "$file" || run_program "$file" || return
 		restore_parameters
@@ -259,7 +259,7 @@ run_tests()
 	fi
 }
 
-# Something else than the tests: the demo, or a shell with the module loaded.
+# Run the demo or a shell instead of tests.
 run_command()
 {
 	mark start
@@ -276,7 +276,7 @@ main()
 
 	if [ $$ -eq 1 ]; then
 		mount_all
-		# What tests make is large, and the host's /tmp may be small.
+		# Tests write large files, and the host's /tmp may be small.
 		export TMPDIR=$OUT/tmp
 		mkdir -p "$TMPDIR"
 	fi
@@ -295,7 +295,7 @@ main()
 	exit "$rc"
 }
 
-# init must not return, and there may be no poweroff program.
+# init must not exit, and there may be no poweroff program.
 power_off()
 {
 	sync

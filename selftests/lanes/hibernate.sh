@@ -5,7 +5,7 @@
 # resumed: Debian's kernel in QEMU, with only busybox, the module, the tool and the program
 # selftests/hibernate/hibernate.
 #
-# LANE_TIMEOUT is for how many seconds the machine may print nothing.
+# LANE_TIMEOUT is the seconds after which a silent machine is stopped.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -24,13 +24,13 @@ build_programs()
 		make -C "$TREE/selftests/hibernate" ${V:+V="$V"}
 }
 
-# copy_program FROM TO: with the libraries that it needs.
+# copy_program FROM TO: copy a program, and the libraries that it needs.
 copy_program()
 {
 	local library
 
 	install -D "$1" "$2"
-	# A static one has none.
+	# ldd fails for a static program, which needs none.
 	for library in $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*\.so[^ ]*' || true); do
 		[ -e "$FILES$library" ] || install -D "$library" "$FILES$library"
 	done
@@ -50,7 +50,8 @@ copy_module_of_kernel()
 	fi
 }
 
-# What the machine's root is made of, in memory. The program finds the tool as in the tree.
+# Make the initramfs that is the machine's root, and the disks. The paths of program and tool are as
+# in the tree, so that the program finds the tool.
 make_files()
 {
 	local command
@@ -74,7 +75,7 @@ make_files()
 	truncate -s 512M "$OUT/swap"
 }
 
-# boot CONSOLE [ARGUMENT...]: until the machine is off.
+# boot CONSOLE [ARGUMENT...]: run the machine until it powers off.
 boot()
 {
 	local console=$1 accel=(-accel 'tcg,thread=multi' -cpu "$EMULATED_CPU")
@@ -88,7 +89,7 @@ boot()
 		-drive "file=$OUT/swap,format=raw,if=virtio"
 }
 
-# ok_if CMD...
+# ok_if CMD...: print the KTAP status for a command.
 ok_if()
 {
 	if "$@"; then echo ok; else echo 'not ok'; fi
@@ -100,7 +101,8 @@ judge_both()
 
 	cat "$LOGS"/{first,second}.console >"$CONSOLE"
 	asleep=$(ok_if grep -qa 'PM: Image saving done' "$LOGS/first.console")
-	# Where a busy machine was tried again: it was not because of the module.
+	# A busy machine may have refused to freeze, and tried again. No task that refused may be in
+	# the module.
 	! grep -a -A 100 'refusing to freeze' "$LOGS/first.console" | grep -q '\[kvtree' ||
 		asleep='not ok'
 	resumed=$(ok_if grep -qa '^hibernate: finished' "$LOGS/second.console")
@@ -117,7 +119,7 @@ main()
 	lane_begin hibernate
 	FILES=$OUT/files
 	vm_prepare hibernate
-	# The stock lane's, which is the same.
+	# Use the stock lane's folder, because the module is the same.
 	MODULE_DIR=$BUILD/${KVT_OUT:-stock}/module
 	mkdir -p "${MODULE_DIR%/*}"
 	build_module "$KERNEL_DIR"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# history.sh: is a store linearizable? Several processes use one at the same time, by ioctl,
-# io_uring and BPF programs; porcupine looks for an order of the operations that explains
+# history.sh: check that stores are linearizable. Several processes use a store at the same time, by
+# ioctl, io_uring and BPF programs; porcupine looks for an order of the operations that explains
 # all results.
 #
 #   uml      User-Mode Linux: volatile stores, and durable ones on disks that fail again and
@@ -24,7 +24,7 @@ set -euo pipefail
 
 HISTORY=$TOP/selftests/history
 LEAST=8
-# Broken builds are found in half a minute.
+# Half a minute suffices to find the broken builds.
 [ "$SHORT" != 1 ] || HISTORY_TIME=${HISTORY_TIME:-30}
 SECONDS_EACH=$(((${HISTORY_TIME:-60} + 7) / 8))
 SEED=${HISTORY_SEED:-1}
@@ -39,7 +39,7 @@ build_programs()
 		make -C "$HISTORY" -j "$JOBS" ${V:+V="$V"} GO="$go" "$@" check/check
 }
 
-# line ENGINE NAME PROGRAM OPTION...: of the guest's script.
+# line ENGINE NAME PROGRAM OPTION...: print the lines of the guest's script that record a history.
 line()
 {
 	local engine=$1 name=$2 program=$3
@@ -72,7 +72,7 @@ stock_lines()
 	done
 }
 
-# write_script PART: what the guest runs.
+# write_script PART: write the script that the guest runs.
 write_script()
 {
 	local script=$LOGS/$1.sh
@@ -100,7 +100,7 @@ boot_stock()
 	vm_script "$LANES/guest.sh" "$LOGS/job" 2>&1 | cat
 }
 
-# record PART: boot, and record. The kernel has to come to the end of it, without a report.
+# record PART: boot, and record. The kernel must reach the end of the script without a report.
 record()
 {
 	local part=$1 ok='not ok' out

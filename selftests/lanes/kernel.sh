@@ -4,9 +4,9 @@
 # kernel.sh uml|uml-debug|kcsan|arm64: print the build directory of that lane's kernel
 # kernel.sh source: print the unpacked and patched kernel source
 #
-# Fetches, unpacks, configures and builds what is not in the cache yet. The
-# cache is ${XDG_CACHE_HOME:-~/.cache}/kvtree; a kernel is found there by
-# source version, patches, configuration and compiler. Several may run at once: the
+# Fetches, unpacks, configures and builds whatever is not in the cache yet. The cache is
+# ${XDG_CACHE_HOME:-~/.cache}/kvtree; the name of a kernel there depends on the version of the
+# source, the patches, the configuration and the compiler. If several instances run at once, the
 # later ones wait for the first.
 
 set -euo pipefail
@@ -15,7 +15,7 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/archive.sh
 . "$LANES/archive.sh"
 
-# fetch PACKAGE VERSION DIRECTORY
+# fetch PACKAGE VERSION DIRECTORY: download a package, and unpack it there.
 fetch()
 {
 	cd "$3"
@@ -47,7 +47,7 @@ choose_source()
 	DIR=$CACHE/${PACKAGE}_$VERSION-$(cat "$LANES"/patches/*.patch | digest)
 }
 
-# Print the source directory, fetched and unpacked.
+# Print the source directory; fetch and unpack it first if it is missing.
 source_dir()
 {
 	local PACKAGE VERSION DIR
@@ -72,21 +72,21 @@ source_dir()
 	echo "$DIR/linux"
 }
 
-# Which kernel it is: the makefile's arguments, what the configuration begins with,
-# and what is put on top of that.
+# settings LANE: choose the makefile's arguments, the configuration to begin with, and the fragments
+# to add to it.
 settings()
 {
 	case $1 in
 	uml) FRAGMENTS=(uml);;
-	# Undefined behaviour of the module alone: the rest of the kernel is not ours to mend.
+	# UBSan checks only the module, not the rest of the kernel.
 	uml-debug) FRAGMENTS=(uml uml-debug) ARGS+=(UBSAN_SANITIZE=n);;
-	# Only the module is to be watched.
+	# KCSAN watches only the module.
 	kcsan) FRAGMENTS=(kcsan) BASE=tinyconfig ARGS=(ARCH=x86_64 KCSAN_SANITIZE=n);;
 	arm64)
 		FRAGMENTS=(arm64) BASE=tinyconfig
 		mapfile -t ARGS < <(cross arm64)
-		# Here, too; but KCSAN is told of all barriers, except in what runs outside of
-		# the kernel.
+		# The same here, but all of the kernel tells KCSAN of its barriers, except the
+		# vDSO, which runs in user space.
 		ARGS+=(KCSAN_SANITIZE=n KCSAN_INSTRUMENT_BARRIERS=y
 			KCSAN_INSTRUMENT_BARRIERS_v{gettimeofday,getrandom}.o=n)
 		PATH=$PATH:$CACHE/programs/bin;;
@@ -96,7 +96,7 @@ settings()
 	FRAGMENTS=("${FRAGMENTS[@]/%/.config}")
 }
 
-# Kconfig drops what it cannot satisfy without a word.
+# Check that the configuration has all fragments: Kconfig silently drops options that it cannot set.
 check_config()
 {
 	local frag bad=0 line name
@@ -108,7 +108,7 @@ check_config()
 			'# CONFIG_'*' is not set') name=$line;;
 			*) continue;;
 			esac
-			# An option that does not exist is as good as not set.
+			# An option that does not exist counts as not set.
 			grep -qxF "$name" "$1/.config" && continue
 			[ "${line:0:1}" = '#' ] &&
 				! grep -q "^$(cut -d ' ' -f 2 <<<"$line")=" "$1/.config" &&
@@ -133,11 +133,11 @@ configure()
 
 build()
 {
-	# It is kept as a whole.
+	# ccache is not needed: the whole build is kept.
 	CCACHE_DISABLE=1 make -C "$1" O="$2" "${ARGS[@]}" -j "$JOBS"
 }
 
-# What the configuration and the makefile are told, but for what most kernels have.
+# Print a digest of the configuration and the makefile's arguments, without the usual arguments.
 key()
 {
 	{
