@@ -16,11 +16,15 @@ DIR=$(mktemp -d)
 trap 'rm -rf "$DIR"' EXIT
 FAKE=$DIR/selftests/lanes
 
-# A program with three tests, and with the file "twin" two of them. A file PROGRAM.TEST says how
-# often that fails or, after that, "hang", or how often it is "late" and passes before it fails. With
-# the file "skip" tests that are run again are skipped, and with "edit" the tree is changed then;
-# "report" lets the kernel have something to say. The file "wait" says after how many runs of a part
-# the lane starts a machine that never ends; the file "machine" then has its process id.
+# Make a fake lane that runs a program "prog" with three tests. These files in $DIR control it:
+#	twin		run a second program
+#	PROGRAM.TEST	"N": the test fails N times; "N hang": it hangs N times;
+#			"N late": it passes N times, and fails after that
+#	skip		tests that are run again are skipped
+#	edit		the tree is changed when tests are run again
+#	report		results to add to the kernel's
+#	wait		after this many runs of a part, start a machine that never ends;
+#			the file "machine" then has its process id
 make_lane()
 {
 	mkdir -p "$FAKE"
@@ -33,7 +37,7 @@ make_lane()
 		. "$(dirname "$0")/common.sh"
 		. "$LANES/lane.sh"
 
-		# run STATE NUMBER TEST
+		# run STATE NUMBER TEST: STATE is the file PROGRAM.TEST
 		run()
 		{
 			local left how
@@ -102,7 +106,7 @@ make_lane()
 	chmod +x "$FAKE"/*.sh
 }
 
-# What there is to check must not change, and git knows that.
+# Make a repository: check.sh asks git whether the tree has changed.
 make_tree()
 {
 	printf '*\n' >"$DIR/.gitignore"
@@ -110,7 +114,7 @@ make_tree()
 	git -C "$DIR" -c user.name=x -c user.email=x@x commit -q --allow-empty -m x
 }
 
-# A machine's note stays as long as its process.
+# Memory noted for a machine counts only while the machine's process exists.
 memory_is_reserved()
 {
 	local machines="$LANES/uml-lib.sh" said
@@ -145,7 +149,9 @@ memory_is_reserved()
 	[ "$said" = "${said%% *} ${said%% *} lock" ] || echo "memory: process and notes: $said"
 }
 
-# check WHAT RC CLOSING RUNS UNSTABLE [LANE...]: a whole check. RUNS are T of each run of the lane.
+# check WHAT RC CLOSING RUNS UNSTABLE [LANE...]: run a whole check. It must exit with RC, end with
+# the line CLOSING and list the tests UNSTABLE. RUNS are the values of T with which the lane must
+# run.
 check()
 {
 	local what=$1 rc=0 wanted=$2 said unstable
@@ -162,14 +168,14 @@ check()
 	rm -f "$DIR"/{prog,twin}.* "$DIR"/{report,skip,twin}
 }
 
-# What failed before is forgotten then.
+# Run a check without failures, after which the list of failed tests is empty.
 all_is_well()
 {
 	rm -f "$DIR"/{prog,twin}.* "$DIR"/{report,skip,twin}
 	check 'all is well' 0 '5 passed, 0 failed' all '' uml
 }
 
-# fails HOW TEST...: HOW is how often, and after that maybe "hang".
+# fails HOW TEST...: let tests fail. HOW is the content of PROGRAM.TEST.
 fails()
 {
 	local test
@@ -179,7 +185,7 @@ fails()
 	done
 }
 
-# expect LANE FILE TEST WANTED: what selects it.
+# expect LANE FILE TEST WANTED: selection must print WANTED.
 expect()
 {
 	local got
@@ -190,7 +196,7 @@ expect()
 	[ "$got" = "$4" ] || echo "$1/$2 $3: selected by '$got', not '$4'"
 }
 
-# broken WHAT RC SAID: a build that is broken on purpose.
+# broken WHAT RC SAID: run broken.sh with one patch. It must exit with RC and print SAID.
 broken()
 {
 	local rc=0 said
@@ -203,7 +209,8 @@ broken()
 	rm -f "$DIR"/{prog,twin}.*
 }
 
-# interrupted WHAT CMD...: ^C when the machine of the second try is there, as a terminal sends it.
+# interrupted WHAT CMD...: signal CMD's process group, as a terminal does at ^C, while the machine
+# of the second try runs. CMD must stop the machine, exit with 130, and print no result.
 interrupted()
 {
 	local what=$1 pid machine rc=0 tries=600
@@ -217,13 +224,13 @@ interrupted()
 	while [ ! -s "$DIR/machine" ] && [ $((tries--)) -gt 0 ]; do
 		sleep 0.1
 	done
-	# Not INT, which whoever has started this may have had ignored: bash cannot undo that.
+	# Not SIGINT: the caller of this script may ignore it, and bash cannot undo that.
 	kill -TERM -- "-$pid" || true
 	wait "$pid" || rc=$?
 	[ $rc -eq 130 ] || echo "$what: exit code $rc"
 	machine=$(cat "$DIR/machine" 2>/dev/null || true)
 	[ -n "$machine" ] || echo "$what: there was no second try"
-	# That of a process that has ended, and that nobody has waited for, is empty.
+	# The command line of a zombie is empty.
 	if [ -n "$machine" ] && grep -qsa . "/proc/$machine/cmdline"; then
 		echo "$what: the machine was left"
 		kill -KILL "$machine"

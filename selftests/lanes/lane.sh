@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034,SC2153
 #
-# Shared by uml.sh and stock.sh: building the module in a copy of its own, the
-# job for the guest, and judging the results. Sourced after common.sh.
+# Functions of all lanes: build the module in a copy of its source, write the job for the
+# guest, and judge the results. Sourced after common.sh.
 #
-# T=PATTERN    run a part: KUnit suites and kselftest programs with a name that
-#              contains PATTERN, or matches it if it has a *. SUITE.CASE and
-#              PROGRAM.CASE select cases, by whole names or patterns. KUNIT_FILTER is an alias.
-#              It has no blanks: there is one pattern.
-# ENGINE=NAME  run the programs with this engine alone: masstree or bwtree
-# KVT_SHORT=1  without most of what another lane tests as well: for "make check"
-# KVT_QUICK=1  the tests that find most in a short time: for "make check-quick"
+# T=PATTERN    run a part: KUnit suites and kselftest programs whose names contain PATTERN, or
+#              match it if it has a *. SUITE.CASE and PROGRAM.CASE select cases, by whole names
+#              or patterns. KUNIT_FILTER is an alias. T is one pattern, without blanks.
+# ENGINE=NAME  run the programs with this engine only: masstree or bwtree
+# KVT_SHORT=1  leave out most tests that another lane runs as well: for "make check"
+# KVT_QUICK=1  run the tests that find most in a short time: for "make check-quick"
 # KVT_OUT      name under build/ instead of the lane's (for a second build)
-# KVT_SOURCE   where the module's source is, if not here
-# KVT_TREE     the tree to build library and programs of, and to run, if not this one
+# KVT_SOURCE   the folder of the module's source, if not this tree
+# KVT_TREE     the tree of the library and programs to build and run, if not this one
 # KVT_LEAKS    0: do not scan with kmemleak, which takes 12 seconds
 # KVT_CFLAGS   more compiler flags for the module
-# PROGRAM_LONGEST  seconds after which a test program is stopped, even if it still prints: 1800 if
-#              not set, several times what any takes
+# PROGRAM_LONGEST  seconds after which a test program is stopped, even if it still prints; by
+#              default 1800, several times as long as any takes
 
 T=${T:-${KUNIT_FILTER:-}}
-# T is passed on a guest's kernel command line: anything after a blank would be for init.
+# T becomes part of the guest's kernel command line, where a blank would end it.
 case $T in
 *[[:space:]\'\"]*) die "T='$T': one pattern, without blanks and quotes";;
 esac
@@ -28,15 +27,16 @@ ENGINE=${ENGINE:-}
 SHORT=${KVT_SHORT:-0}
 QUICK=${KVT_QUICK:-0}
 
-# The tree with the programs to run, and the root folder that they are built for and
-# run in; empty means the host's. A lane with another root has a copy of the tree, and
-# the prefix INSIDE runs a command there.
+# The tree with the programs to run, and the root folder that they are built for and run in; an
+# empty ROOT means the host's. A lane with another root has a copy of the tree, and the prefix
+# INSIDE runs a command in that root.
 TREE=${KVT_TREE:-$TOP}
 ROOT=
 INSIDE=()
 
-# Called first: only one run of a lane at a time. Not in the middle of it all, where nobody
-# can type, may sudo want a password.
+# lane_begin LANE: called first. Wait until no other run of the lane is in progress, set the lane's
+# variables, and delete old results. sudo asks for a password here, and not later, when nobody may
+# be there to type it.
 lane_begin()
 {
 	ask_for_root
@@ -53,21 +53,24 @@ lane_begin()
 	START=$SECONDS
 }
 
-# Print rules for rsync that leave out what is built, as .gitignore has it.
-# There the last line that matches decides, and not the first.
+# Print rules with which rsync leaves out build products, from .gitignore. In .gitignore the last
+# matching line decides, in rsync the first.
 without_products()
 {
 	tac "$TOP/.gitignore" | sed -e '/^#/d' -e '/^$/d' -e 's/^!/+ /' -e t -e 's/^/- /'
 	echo ':- .gitignore'
 }
 
-# copy_sources DIRECTORY PATH...: each kernel and each root needs its own
-# objects, which are put beside the source. Products survive in the copy, which
-# makes the next build short, and do not leak in from the tree. What differs is copied, and
-# is then newer than all that was built: by its own time, a file that was edited while it was
-# compiled, or is what it was before, would look older than its object.
+# copy_sources DIRECTORY PATH...: copy sources, because each kernel and each root needs its own
+# objects, which are written next to the sources. Build products in the copy are kept, so that the
+# next build is short; those of the tree are not copied.
 #
-# What a build beside this has made for a moment may vanish (rsync's 24): a source does not.
+# Files that differ are copied with the current time, and so are newer than all objects. With its
+# own time, a file that was edited while it was compiled, or changed back, could look older than its
+# object.
+#
+# rsync exits with 24 if a file has vanished. This happens only to temporary files of a build that
+# runs in the tree at the same time.
 copy_sources()
 {
 	mkdir -p "$1"
@@ -82,16 +85,16 @@ copy_module()
 	copy_sources "$MODULE_DIR" "$source/Kbuild" "$source/kmod" "$source/uapi"
 }
 
-# A module for tests says so if what a store was charged is not what it took, in kernels without
-# KUnit too. One that is measured or shown does not look: 0.
+# 1: build the module for tests. It then reports when the memory charged to a store differs from
+# what the store has taken, in kernels without KUnit too. Benchmarks and the demo set 0.
 TESTS=1
 
-# Where MODULE_DIR is mounted while it is built. Kernels before 6.13 tell the compiler the whole
-# path of a module: what has been compiled in another lane, or another clone, is found by one that
-# all have.
+# MODULE_DIR is mounted here while it is built. Kernels before 6.13 give the compiler the whole path
+# of a module. With the same path in all lanes and clones, ccache finds what another one has
+# compiled.
 MODULE_MOUNT=$CACHE/module
 
-# make_module KERNEL MAKE-ARGUMENT...
+# make_module KERNEL MAKE-ARGUMENT...: compile the module in MODULE_DIR.
 make_module()
 {
 	local kernel=$1 mount=(unshare --mount)
@@ -109,13 +112,13 @@ make_module()
 	fi
 }
 
-# build_module KERNEL MAKE-ARGUMENT...
+# build_module KERNEL MAKE-ARGUMENT...: copy the module's source, and compile it.
 build_module()
 {
 	local kernel=$1
 	shift
 
-	# Another lane may have the same module.
+	# Another lane may use the same folder.
 	exec 5>"$MODULE_DIR.lock"
 	flock 5
 	copy_module
@@ -127,13 +130,13 @@ build_module()
 	exec 5>&-
 }
 
-# test_modules KERNEL: the module's test modules, which there have to be where the kernel has
-# KUnit. A benchmark beside them is not a test, and disks are for programs.
+# test_modules KERNEL: print the test modules. If the kernel has KUnit, there must be some. The
+# benchmark is no test, and the module with faulty disks is loaded by programs.
 test_modules()
 {
 	local list
 
-	# What was built now: 6.12 lists .o files there, later ones too.
+	# modules.order lists what was built now. Kernels from 6.12 on list .o files there.
 	list=$(sed -n -e 's,^.*\(kmod/tests/[^/]*\)\.k\?o$,\1.ko,; T' -e '/bench/d' -e '/fault/d' \
 		-e "s,^,$MODULE_DIR/,p" "$MODULE_DIR/modules.order") ||
 		die 'it is not known what was built'
@@ -142,7 +145,7 @@ test_modules()
 	echo "$list"
 }
 
-# in_tree CMD...: one at a time builds in the tree, which several lanes share.
+# in_tree CMD...: run CMD, which builds in the tree, while no other lane does so.
 in_tree()
 {
 	local rc=0
@@ -154,7 +157,7 @@ in_tree()
 	return $rc
 }
 
-# Build what T selects, if it selects any: PROGRAMS.
+# Set PROGRAMS to the programs that T selects, and build them.
 build_programs()
 {
 	PROGRAMS=$(programs) || [ -n "$T$ENGINE" ] || die 'the programs could not be listed'
@@ -173,39 +176,38 @@ make_programs()
 		"${INSIDE[@]}" make -C "$TREE" -j "$JOBS" ${V:+V="$V"} selftests
 }
 
-# Some programs are only for a distribution's kernel. Those that match LEFT_OUT,
-# an extended regular expression of the lane's, run only when T asks for them.
+# Programs that match this extended regular expression run only if T selects them. Lanes set it.
 LEFT_OUT=
 
-# What other lanes than uml leave out: what a compiler makes of the library, how the tool takes its
-# options and what it is made of, the Python package, the server and its clients, udev. They find
-# nothing else under emulation or in a kernel with checkers, where compilers and interpreters take
-# minutes.
+# Programs that only uml runs: they test the compiled library, the tool's options and parts, the
+# Python package, the server and its clients, and udev. They would find nothing more under emulation
+# or in a kernel with checkers, where compilers and interpreters take minutes.
 ONLY_IN_UML='bench_parts|run-bench|run-boot|run-docs|run-reference|run-link|run-man|run-tool|run-python'
 ONLY_IN_UML+='|run-server|run-server-tcp|run-go-server|run-sharding|run-mirror'
 
-# Nor do those that do not match this.
+# Programs that do not match this run only if T selects them, too.
 ONLY='.*'
 
 # Parameters of the test modules.
 TEST_ARGS=
 
-# Where clang has been cached, if it has.
+# The folder with BPF programs that were compiled in advance, if any: see stock.sh.
 COMPILED=
 
-# Programs that run a second time, where stores that name no engine have the Bw-tree:
-# the same.
+# Programs that match this run a second time, with the Bw-tree as the default engine.
 SECOND=none
 
-# outside PROGRAM...: the scripts here that make what these run, outside the guest, where there is a
-# network; "# Made outside:" at their tops.
+# outside PROGRAM...: print the scripts of this folder that must run outside the guest, where there
+# is a network, to make what these programs need. A program's first lines name them: "# Made
+# outside:".
 outside()
 {
-	# What is compiled may not be there yet.
+	# A program that has to be compiled may not exist yet.
 	head -qn 20 "$@" 2>/dev/null | sed -n 's/^# Made outside: //p' | tr ' ' '\n' | sort -u
 }
 
-# Leave out, of the programs listed, what needs that in another root: it is made for the host's.
+# Filter a list of programs: in another root, leave out those that need files made outside, which
+# are made for the host.
 for_this_root()
 {
 	local path
@@ -233,7 +235,7 @@ list_programs()
 	fi
 }
 
-# T as a pattern of names: suites' with their cases, programs', patches'.
+# Print T as a pattern for the names of suites with their cases, of programs, or of patches.
 test_glob()
 {
 	case $T in
@@ -242,16 +244,16 @@ test_glob()
 	esac
 }
 
-# The cases that T selects, as a pattern; nothing if it is for all.
+# Print the pattern of the cases that T selects; nothing if it selects all.
 cases()
 {
 	[[ $T != *.* ]] || echo "${T#*.}"
 }
 
-# These cannot be told which cases to run, or have cases that build on each other.
+# These programs cannot run single cases, or have cases that build on each other.
 NO_CASES='run-(boot|go|go-bpf|python)'
 
-# Program names that T selects, absolute.
+# Print the paths of the programs that T selects.
 programs()
 {
 	local path glob without=none
@@ -272,7 +274,7 @@ programs()
 	done
 }
 
-# results FILE [STATUS NAME]... <COMMENTS: what a lane itself has found, in KTAP.
+# results FILE [STATUS NAME]... <COMMENTS: write results of the lane itself to FILE, in KTAP.
 results()
 {
 	local file=$1 n=0
@@ -289,7 +291,7 @@ results()
 	} >"$file"
 }
 
-# write_job TEST_MODULES PROGRAMS PROGRAM_TIMEOUT KMEMLEAK [COMMAND]
+# write_job TEST_MODULES PROGRAMS PROGRAM_TIMEOUT KMEMLEAK [COMMAND]: write the job for guest.sh.
 write_job()
 {
 	local name made python='' go=''
@@ -327,7 +329,7 @@ write_job()
 	} >"$LOGS/job"
 }
 
-# second PROGRAMS: those of them that run with the second engine.
+# second PROGRAMS: print those that run with the second engine.
 second()
 {
 	case ${ENGINE:-} in
@@ -337,15 +339,16 @@ second()
 	esac
 }
 
-# What the guest has come to, for the progress line.
+# Print what the guest is doing, for the progress line.
 lane_progress()
 {
 	sed -n -E 's/^lane: //p; s/^.*\] +((not )?ok [0-9]+ )/\1/p' \
 		"$CONSOLE" "$LOGS/output.log" 2>/dev/null | tail -n 1 | tr -d '\r'
 }
 
-# The Bw-tree holds nothing and waits for nobody: what its objects refer to, but for RCU's
-# read side, which is a function in some kernels.  With lockdep that has names of locks.
+# Check that the Bw-tree's objects refer to no function that locks or waits. The read side of RCU,
+# which is a function in some kernels, is allowed. With lockdep, it refers to locks, so lockdep's
+# kernel is not checked.
 bwtree_refers_to_no_lock()
 {
 	local symbols
@@ -355,8 +358,7 @@ bwtree_refers_to_no_lock()
 		{ ! grep -iE '[^c]lock|mutex|sem_|semaphore|[^a]wait|complet|synchronize|flush_|(down|up)_'; }
 }
 
-# Turn everything that came out into results and their summary. The exit code
-# says whether all passed.
+# Make results of the lane's output, and print their summary. Fails if a test failed.
 judge()
 {
 	local rc=0 n=2
@@ -399,13 +401,13 @@ judge()
 	return $rc
 }
 
-# What the guest has told of what took too long.
+# Print what the guest has reported about programs that took too long.
 hung()
 {
 	sed -n 's/^.*kvtree-lane: hung: //p' "$CONSOLE" | head -n 60
 }
 
-# nothing_matched RESULT: had T nothing to run there? KUnit makes no plan then.
+# nothing_matched RESULT: did T select nothing there? KUnit prints no plan then.
 nothing_matched()
 {
 	case $1 in
@@ -414,7 +416,7 @@ nothing_matched()
 	esac
 }
 
-# A filter leaves modules and programs with nothing to run. It is wrong if it does so with all.
+# Drop the results of modules and programs in which T selected nothing. Fail if that is true of all.
 drop_empty()
 {
 	local f dropped='' left=''
@@ -432,9 +434,9 @@ drop_empty()
 	[ -z "$dropped" ] || [ -n "$left" ] || die "nothing matches T=$T"
 }
 
-# How many tests a lane has at the least: LEAST is about two thirds of those that "make check"
-# had when this was written. A list that came out empty, or half, is not to look as if all were
-# well. Of a part, nobody knows how many there are.
+# Print the minimum number of tests of the lane: LEAST, about two thirds of those that "make check"
+# had when this was written. So a list of tests that is empty or incomplete by mistake does not
+# pass. If only a part was selected, there is no minimum.
 least()
 {
 	if [ -n "$T$ENGINE${KVT_SOURCE:-}${KVT_TREE:-}${PARTS:-}" ]; then
@@ -444,8 +446,8 @@ least()
 	fi
 }
 
-# summary NAME DIRECTORY: print the summary of all results there, leave the
-# counts for check.sh.
+# summary NAME DIRECTORY: print the summary of all results there, and write the counts for
+# check.sh.
 summary()
 {
 	local rc=0 text

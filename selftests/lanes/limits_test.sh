@@ -15,7 +15,7 @@ BOOT_LONGEST=2 SAID='a CPU is stalled'
 DIR=$(mktemp -d)
 trap 'rm -rf "$DIR"' EXIT
 
-# expect NAME REASON CMD...: REASON is empty for what is not stopped.
+# expect NAME REASON CMD...: CMD must be stopped for REASON or, if that is empty, not be stopped.
 expect()
 {
 	local name=$1 reason=$2 wanted=${2:+124} why rc=0
@@ -27,7 +27,7 @@ expect()
 	[ $rc -eq "${wanted:-0}" ] || echo "$name: exit code $rc"
 }
 
-# A machine that comes up at one of its boots, or does not.
+# A fake machine that comes up at boot number UP_AT, and hangs at earlier ones.
 vm()
 {
 	BOOTS=$((BOOTS + 1))
@@ -42,7 +42,7 @@ vm()
 	fi
 }
 
-# boots UP_AT BOOTS RC
+# boots UP_AT BOOTS RC: vm_script must boot BOOTS times, and return RC.
 boots()
 {
 	local UP_AT=$1 BOOTS=0 CONSOLE=$DIR/console rc=0

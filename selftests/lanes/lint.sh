@@ -30,19 +30,19 @@ IGNORE_SHIM+=,NEW_TYPEDEFS,MEMORY_BARRIER,AVOID_BUG,DATA_RACE,SPACING
 IGNORE_SHIM+=,LINUX_VERSION_CODE,IS_ENABLED_CONFIG,EXPORT_SYMBOL
 IGNORE_SHIM+=,UNCOMMENTED_DEFINITION
 
-# Types of message that do not fit a file.
+# ignore FILE: print the types of messages that do not apply to the file.
 ignore()
 {
 	echo -n "$IGNORE_ALL"
 	case $1 in
-	# The one place for them.
+	# The only file that may compare versions.
 	kmod/compat.h) echo ,LINUX_VERSION_CODE,CONSTANT_COMPARISON;;
 	# TRACE_EVENT() has a layout of its own.
 	kmod/base/trace.h) echo ,PARENTHESIS_ALIGNMENT,OPEN_ENDED_LINE;;
-	# A list as a macro that takes a macro.
+	# This file has a list in the form of a macro that takes a macro.
 	kmod/base/park.h) echo ,COMPLEX_MACRO,MACRO_ARG_REUSE;;
-	# What BPF programs include, and BPF programs: kfuncs are extern, and libbpf
-	# has its own names.
+	# BPF programs, and the header that they include: kfuncs are extern, and libbpf has its own
+	# names.
 	uapi/kvtree.bpf.h) echo ",$IGNORE_USER,AVOID_EXTERNS,MACRO_ARG_REUSE";;
 	*.bpf.c) echo ",$IGNORE_USER,AVOID_EXTERNS,STATIC_CONST_CHAR_ARRAY,MACRO_WITH_FLOW_CONTROL";;
 	# BIT() is not for userspace; _Static_assert is.
@@ -52,7 +52,8 @@ ignore()
 	esac
 }
 
-# The harness is the kernel's and stays as it is there; bpftool makes skeletons.
+# Leave out the test harness, which is a copy of the kernel's, and skeletons, which bpftool
+# generates.
 c_files()
 {
 	find "$@" -name '*.[ch]' ! -name '*.mod.c' ! -name 'kselftest*.h' \
@@ -65,16 +66,17 @@ scripts()
 		-exec grep -lE -m 1 '^#!/bin/(ba)?sh|^# shellcheck shell=' {} + | sort
 }
 
-# What a check has found nothing in, by content, and by the check's own version.
+# For each input in which a check has found nothing, a file named after the fingerprint of the input
+# and of the check.
 KNOWN=$CACHE/lint
 
-# fingerprint WORD... <INPUT: as a name in there.
+# fingerprint WORD... <INPUT: print the name of such a file.
 fingerprint()
 {
 	{ echo "$*"; cat; } | sha256sum | cut -d ' ' -f 1
 }
 
-# is_known NAME: and so it will be, for some time.
+# is_known NAME: does it exist? If so, keep it for some more time.
 is_known()
 {
 	[ -e "$KNOWN/$1" ] && touch "$KNOWN/$1"
@@ -91,8 +93,8 @@ forget_old()
 	[ ! -d "$KNOWN" ] || find "$KNOWN" -type f -mtime +60 -delete
 }
 
-# Many files at a time: it takes longer to begin than to read one. Those in which it has
-# found nothing are not looked at again.
+# Run checkpatch on many files at a time, because starting it takes longer than reading a file.
+# Leave out files in which it has found nothing before.
 checkpatch()
 {
 	local source=$1 list=$OUT/files said=$OUT/said tool types file name
@@ -112,7 +114,7 @@ checkpatch()
 	cat "$said"
 }
 
-# checkpatch_list SOURCE LIST
+# checkpatch_list SOURCE LIST: run checkpatch on the files of LIST.
 checkpatch_list()
 {
 	local source=$1 list=$2 types
@@ -123,12 +125,12 @@ checkpatch_list()
 			--no-tree --root="$source" --strict --terse --no-summary \
 			--show-types --no-signoff --ignore "$types" -f || true
 	done | sort -V | without_export_lines
-	# Left by checkpatch.
+	# checkpatch leaves these files behind.
 	rm -f .checkpatch-camelcase.*
 }
 
-# checkpatch knows that EXPORT_SYMBOL() follows a function without a blank line,
-# but not that ours does.
+# Drop messages about a missing blank line before KVT_EXPORT...(): checkpatch allows that only for
+# EXPORT_SYMBOL().
 without_export_lines()
 {
 	local line file number
@@ -143,11 +145,10 @@ without_export_lines()
 	done
 }
 
-# With the stock kernel's headers, because bookworm's sparse is too old for
-# those of 7.x. KUnit suites are checked as well, although that kernel could
-# not load them: hence the warnings about symbols, which are not asked for.
-# "make check-quick" looks at what has changed since: C=1. What was built tells
-# which files need each other.
+# Run sparse, and circles.py on the objects. They use the stock kernel's headers, because bookworm's
+# sparse is too old for those of 7.x. KUnit suites are checked as well, although that kernel could
+# not load them; the warnings about their undefined symbols are ignored. "make check-quick" checks
+# only what has changed (C=1).
 sparse_check()
 {
 	local said
@@ -162,7 +163,8 @@ sparse_check()
 		"$LANES/circles.py" "$OUT/module/kmod" 2>&1 || echo 'circles.py failed')
 	[ -n "$said" ] || return 0
 	echo "$said"
-	# It is to be said until it is mended.
+	# With C=1, files that are not compiled again are not checked: let the next run report this
+	# again.
 	rm -rf "$OUT/module"
 }
 
@@ -178,7 +180,7 @@ shell_check()
 	shellcheck -x -P . -f gcc $(scripts) || true
 }
 
-# What breaks a build on purpose must fit to the letter, or it breaks something else.
+# Patches that break a build on purpose must fit exactly, or they would break something else.
 patches_fit()
 {
 	"$LANES/broken.py" check selftests/broken/*.patch
@@ -209,7 +211,7 @@ tests_of()
 		-e '^Ran .* tests' -e '^OK$' || true
 }
 
-# Their settings are in lib/python/pyproject.toml.
+# Run ruff and mypy. Their settings are in lib/python/pyproject.toml.
 python_check()
 {
 	cd "$TOP/lib/python"
@@ -234,7 +236,7 @@ man_pages()
 	make -s -C "$TOP" man && "$TOP/selftests/scripts/check-pages"
 }
 
-# check_once NAME FINGERPRINT CMD...: the same, but if it has passed with the same input.
+# check_once NAME FINGERPRINT CMD...: like check, but skip CMD if it has passed with the same input.
 check_once()
 {
 	local name=$1 known=$1-$2
@@ -267,7 +269,7 @@ check()
 	return 1
 }
 
-# What sparse sees, and by what.
+# Print everything that sparse's result depends on.
 sparse_input()
 {
 	sparse --version 2>&1
@@ -310,7 +312,7 @@ main()
 	check_once shellcheck "$(shell_input | fingerprint)" shell_check
 	check patches patches_fit || true
 	check versions versions_agree || true
-	# The judge over all other tests.
+	# ktap.py judges the results of all other tests.
 	check ktap.py tests_of ktap || true
 	check found "$LANES/found_test.sh" || true
 	check limits "$LANES/limits_test.sh" || true

@@ -10,8 +10,8 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/lane.sh
 . "$LANES/lane.sh"
 
-# Only the release's own programs are used. Go keeps the modules of kvtree-server in the cache.
-# "apt install ./*.deb" would install packages with debugging information, too: build none.
+# Build only with the release's own programs. Go keeps the modules of kvtree-server in the cache.
+# Build no packages with debugging information: "apt install ./*.deb" would install them too.
 build()
 {
 	cd "$1"

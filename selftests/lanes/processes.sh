@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The processes of a test program, inside the lane's kernel: whether they have ended, and where
-# they are if they have not. Sourced by guest.sh.
+# Watch the processes of a test program inside the lane's kernel, stop them, and print the stacks of
+# those that do not end. Sourced by guest.sh.
 #
-# processes.sh WHAT PID...: tell the console where these processes are; see tell_stacks().
+# processes.sh WHAT PID...: print the stacks of these processes to the console; see tell_stacks().
 # The test harness runs this before it kills a test that takes too long.
 
 # stat_of PID: set STATE, PARENT and FLAGS; fails if there is no such process.
@@ -13,11 +13,12 @@ stat_of()
 	local line
 
 	{ read -r line <"/proc/$1/stat"; } 2>/dev/null || return
-	# The name before may have anything in it.
+	# Skip the process's name, which may contain any character.
 	read -r STATE PARENT _ _ _ _ FLAGS _ <<<"${line##*) }"
 }
 
-# family PID...: print these, and what they have started. Tests have process groups of their own.
+# family PID...: print these and all their descendants. Process groups do not suffice: tests have
+# their own.
 family()
 {
 	local pid more=1
@@ -42,13 +43,13 @@ family()
 	echo "${!member[@]}"
 }
 
-# The host looks for these lines in the console's log.
+# Print a line that the host looks for in the console's log.
 tell()
 {
 	echo "kvtree-lane: hung: $*" >/dev/kmsg
 }
 
-# tell_thread FOLDER: of /proc.
+# tell_thread FOLDER: print the stack of the thread with this folder in /proc.
 tell_thread()
 {
 	local name line
@@ -61,22 +62,22 @@ tell_thread()
 	done 2>/dev/null <"$1/stack"
 }
 
-# Threads of the kernel, and others, that are in the module.
+# Print the stack files of all threads, also of the kernel's, that are in the module.
 threads_in_module()
 {
 	grep -ls '\[kvtree' /proc/[0-9]*/task/[0-9]*/stack
 }
 
-# tell_stacks WHAT PID...: where the threads of these processes are, of those that they have
-# started, and all that are in the module. What is blocked, the kernel tells by itself: first,
-# since looking at such a process may block, too.
+# tell_stacks WHAT PID...: print the stacks of the threads of these processes and their descendants,
+# and of all threads in the module. First let the kernel print the blocked tasks, because reading
+# about such a process may block, too.
 tell_stacks()
 {
 	local what=$1 pid thread
 	local -A seen=()
 	shift
 
-	# More than a few lines in a second.
+	# Do not limit the lines per second.
 	echo on >/proc/sys/kernel/printk_devkmsg
 	tell "$what"
 	[ ! -e /proc/sysrq-trigger ] || echo w >/proc/sysrq-trigger
@@ -91,7 +92,7 @@ tell_stacks()
 	done
 } 2>/dev/null
 
-# remember_processes: set KNOWN to all that there are.
+# remember_processes: set KNOWN to all processes that exist.
 remember_processes()
 {
 	local pid
@@ -102,8 +103,8 @@ remember_processes()
 	done
 }
 
-# Print those that have come since and have lost their parents, and what these have started.
-# Threads of the kernel come and go.
+# Print the processes that were started since and whose parents have ended, and their descendants.
+# Leave out threads of the kernel, which come and go.
 orphans()
 {
 	local pid found=()
@@ -118,7 +119,7 @@ orphans()
 	family "${found[@]}"
 }
 
-# all_ended SECONDS PID...: within so many?
+# all_ended SECONDS PID...: do these end within SECONDS?
 all_ended()
 {
 	local pid tries=$(($1 * 10))
@@ -136,7 +137,8 @@ all_ended()
 	return 1
 }
 
-# stop_processes PID...: politely, then not; fails if there is one that cannot be stopped.
+# stop_processes PID...: stop these, first with SIGTERM, then with SIGKILL. Fails if that does not
+# stop them.
 stop_processes()
 {
 	kill "$@" 2>/dev/null
@@ -145,9 +147,9 @@ stop_processes()
 	all_ended 60 "$@"
 }
 
-# watch_program NAME PID FILE: stop it when nothing is written to FILE for PROGRAM_TIMEOUT
-# seconds, which a slow machine is no reason for, or after PROGRAM_LONGEST seconds. Returns
-# when it has ended, or does not let itself be stopped.
+# watch_program NAME PID FILE: stop a program if nothing was written to FILE for PROGRAM_TIMEOUT
+# seconds, longer than even a slow machine needs, or after PROGRAM_LONGEST seconds. Returns when the
+# program has ended, or cannot be stopped.
 watch_program()
 {
 	local size=-1 now since=$SECONDS start=$SECONDS why=
@@ -170,8 +172,8 @@ watch_program()
 	stop_processes $(family "$2")
 }
 
-# watched NAME CMD...: run what cannot be stopped, as a module that is inserted, or what the host
-# will stop. What takes too long is looked at.
+# watched NAME CMD...: run a command that cannot be stopped, such as inserting a module, or that the
+# host will stop. If it takes too long, print stacks.
 watched()
 {
 	local name=$1 watch rc=0
@@ -193,8 +195,8 @@ tell_late()
 	tell_stacks "$1: it runs for more than $PROGRAM_LONGEST s" "$2"
 }
 
-# clear_up NAME FILE: stop what a program has left behind; fails if that cannot be stopped.
-# What io_uring still holds is let go of a moment later.
+# clear_up NAME FILE: stop the processes that a program has left behind. Fails if they cannot be
+# stopped. Wait for them first, because io_uring may delay the end of a process.
 clear_up()
 {
 	local left

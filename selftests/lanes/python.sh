@@ -19,11 +19,11 @@ TREE=${KVT_TREE:-$TOP}
 DIR=$BUILD/python
 [ "$TREE" = "$TOP" ] || DIR=$BUILD/$KVT_OUT/python
 
-# What the package is built with, depends on and is tested with.
+# The packages from PyPI to build, use and test the package with.
 REQUIRED=("setuptools==$SETUPTOOLS_VERSION" "cffi==$CFFI_VERSION"
 	"pytest==$PYTEST_VERSION" "redis==$REDIS_PY_VERSION")
 
-# Debian's Python has pip in environments alone.
+# Download into an environment made for this, because Debian's Python has pip only in environments.
 download()
 {
 	local venv=$DIR/download
@@ -53,7 +53,7 @@ wheels()
 	echo "$dir"
 }
 
-# Everything that the environment is made of, as a number.
+# Print a digest of everything that the environment is made of.
 fingerprint()
 {
 	{
@@ -66,7 +66,7 @@ fingerprint()
 	} | sha256sum
 }
 
-# In the environment pip sees these wheels alone.
+# install WHEELS: make the environment. pip sees only these wheels.
 install()
 {
 	local venv=$DIR/venv
@@ -77,8 +77,8 @@ install()
 		--no-index --find-links "$1" "$TREE/lib/python" pytest redis
 }
 
-# Where the library is neither built nor installed, the wheel contains it. Here only a copy of the
-# sources lacks it.
+# wheel_with_the_library WHEELS: check that a wheel contains the C library if the library is neither
+# built nor installed. In the tree it is built, so use a copy of the sources.
 wheel_with_the_library()
 {
 	local copy=$DIR/sources pip=("$DIR/venv/bin/pip" --disable-pip-version-check)

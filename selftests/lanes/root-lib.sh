@@ -3,8 +3,8 @@
 #
 # Make roots with debootstrap, and run commands in them. Sourced after common.sh.
 
-# bootstrap ROOT SUITE: replaces what is there. An unfinished root is thrown away, so dpkg need not
-# sync its files to disk.
+# bootstrap ROOT SUITE: make a new root, and delete an old one. dpkg need not sync files to disk,
+# because an unfinished root is deleted.
 bootstrap()
 {
 	as_root rm -rf "$1"
@@ -20,8 +20,8 @@ add_suite()
 		as_root tee "$1/etc/apt/sources.list.d/backports.list" >/dev/null
 }
 
-# inside ROOT CMD...: only this command sees what is mounted. INITRD=No keeps kernel packages from
-# making an initramfs.
+# inside ROOT CMD...: run CMD in the root. Only CMD sees what is mounted for it. INITRD=No keeps
+# kernel packages from making an initramfs.
 inside()
 {
 	# shellcheck disable=SC2016
@@ -36,7 +36,7 @@ apt_inside()
 		-o Acquire::Retries=3 -o APT::Sandbox::User=root "${@:2}"
 }
 
-# made LOG: how many steps of debootstrap and apt it has.
+# made LOG: print how many steps of debootstrap and apt it has.
 made()
 {
 	grep -cE '^(I: (Retrieving|Unpacking|Configuring)|Unpacking|Setting up)' "$1"

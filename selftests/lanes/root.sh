@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# root.sh: print the folder of the next Debian release with the kernel of its
-# backports, its headers, and all that kvtree is built and tested with.
+# root.sh: print the folder of a root with the next Debian release, the kernel of its backports
+# with headers, and everything that kvtree is built and tested with.
 #
-# Made with debootstrap on first use. The cache is ${XDG_CACHE_HOME:-~/.cache}/kvtree;
-# a root is found there by release, version of the kernel and packages. Several
-# may ask at once: the later ones wait for the first.
+# The root is made with debootstrap on first use, in the cache, ${XDG_CACHE_HOME:-~/.cache}/kvtree.
+# Its name depends on the release, the version of the kernel and the packages. If several
+# instances run at once, the later ones wait for the first.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -16,12 +16,12 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/root-lib.sh
 . "$LANES/root-lib.sh"
 
-# What a guest needs to come up, and what builds.
+# Packages that a guest needs to boot, and packages to build with.
 PACKAGES='ca-certificates iproute2 kmod procps python3 systemd-sysv udev
 	bpftool build-essential ccache clang libbpf-dev llvm pahole'
 KERNEL_PACKAGES='linux-image-amd64 linux-headers-amd64'
 
-# Print all packages but the kernel's, one a line.
+# Print all packages except the kernel's, one per line.
 packages()
 {
 	{
@@ -30,7 +30,7 @@ packages()
 	} | tr -s ' \t' '\n' | sed '/^$/d' | sort -u
 }
 
-# make_root VERSION ROOT
+# make_root VERSION ROOT: make a root with this version of the kernel.
 make_root()
 {
 	local version=$1 root=$2 list
@@ -40,13 +40,13 @@ make_root()
 	add_suite "$root" "$NEXT_SUITE-backports"
 	apt_inside "$root" update
 	apt_inside "$root" install "${list[@]}"
-	# No initramfs: virtme-ng brings its own.
+	# This makes no initramfs: virtme-ng has its own.
 	# shellcheck disable=SC2086
 	apt_inside "$root" install -t "$NEXT_SUITE-backports" ${KERNEL_PACKAGES// /=$version }=$version
 	apt_inside "$root" clean
 }
 
-# Set VERSION and DIR.
+# Set VERSION, the kernel's, and DIR, the root.
 choose_root()
 {
 	read -r _ VERSION < <(choose stock-7 linux-image-amd64 "$KERNEL_IMAGE")

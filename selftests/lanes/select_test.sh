@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# select_test.sh: does T select the programs and the cases that it says, and is a lane told when it
-# selects nothing? Prints what is wrong.
+# select_test.sh: test that T selects the right programs and cases, and that a lane fails if T
+# selects nothing. Prints what is wrong.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -13,26 +13,26 @@ set -euo pipefail
 DIR=$(mktemp -d)
 trap 'rm -rf "$DIR"' EXIT
 
-# expect WHAT GOT WANTED
+# expect WHAT GOT WANTED: print a message unless both are equal.
 expect()
 {
 	[ "$2" = "$3" ] || echo "$1: got '$2', not '$3'"
 }
 
-# Those that there are.
+# Replaces the function of lane.sh: the programs that exist.
 list_programs()
 {
 	printf '/%s\n' ring uring uring_bad run-link run-go
 }
 
-# selected T: names of programs, and cases.
+# selected T: print the names of programs and the pattern of cases that T selects.
 selected()
 {
 	T=$1
 	echo "$(programs | xargs -rn 1 basename | xargs) $(cases)"
 }
 
-# refused T: what is said of one that no kernel can be told.
+# refused T: print the message about a T that cannot be on a kernel's command line.
 refused()
 {
 	# shellcheck disable=SC2016 # it expands them
@@ -40,7 +40,7 @@ refused()
 		echo refused
 }
 
-# ran ARGUMENT...: names of the cases that a program of the harness runs.
+# ran ARGUMENT...: print the cases that a program of the harness runs with these arguments.
 ran()
 {
 	"$DIR/ring" "$@" | sed -n 's/^ok [0-9]* //p' | xargs
@@ -65,7 +65,7 @@ make_ring()
 	gcc -std=gnu11 -I"$TOP/selftests" -o "$DIR/ring" "$DIR/ring.c"
 }
 
-# left TEXT...: what drop_empty leaves of the results of programs with these texts.
+# left TEXT...: make results with these texts, and print which of them drop_empty leaves.
 left()
 {
 	local text n=0
@@ -83,7 +83,8 @@ left()
 	(cd "$LOGS" && echo ./[1-9]*.ktap)
 }
 
-# modules CONFIG PATH...: the test modules of a kernel with that line, when these were built.
+# modules CONFIG PATH...: print the test modules for a kernel with the line CONFIG in its
+# configuration, if these files were built.
 modules()
 {
 	MODULE_DIR=$DIR/bench

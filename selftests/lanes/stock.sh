@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # stock.sh stock|stock-7|kcsan: build the module for that kernel, boot it in QEMU and
-# run the kselftests, and KUnit where it is there: no distribution kernel has it.
+# run the kselftests, and KUnit if the kernel has it: no distribution kernel does.
 #
-# stock has the host's release, its kernel and the host's files. stock-7 has the
-# next release, with a kernel 7.x, in a root of its own (root.sh): module, library
-# and programs are built there, by its compiler, for its libraries.
+# stock uses the host's release, with its kernel and the host's files. stock-7 uses the next
+# release, with a kernel 7.x, in a root of its own (root.sh): module, library and programs
+# are built there, by its compiler, for its libraries.
 #
-# kcsan has a kernel with the race detector, which watches the module.
+# kcsan uses a kernel with the race detector, which watches the module.
 #
-# T=PATTERN selects tests; see lane.sh. LANE_TIMEOUT is for how many seconds it may
-# print nothing.
+# T=PATTERN selects tests; see lane.sh. LANE_TIMEOUT is the seconds after which a silent
+# machine is stopped.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -29,37 +29,38 @@ settings()
 {
 	case $1 in
 	stock)
-		# It does not matter to damaged disks which kernel reads them.
+		# Another kernel does not read damaged disks differently.
 		LEFT_OUT="$ONLY_IN_UML|damaged"
-		# BPF, which is not in uml.
+		# The program for BPF, which uml cannot run.
 		SECOND='bpf_kfuncs' LEAST=390
-		# uml has them, which is not emulated. What only reads and changes the index
-		# does nothing that a kernel could do otherwise.
+		# These run in uml, which is not emulated. Reading and changing the index does not
+		# depend on the kernel.
 		if [ "$SHORT" = 1 ]; then
 			LEFT_OUT+='|scan|many|cursor|calls|durable|durable_room|durable_faults|read_only'
 			LEFT_OUT+='|ring|uring_storm|uring_model|uring_wake|run-go'
 		fi;;
 	stock-7)
 		TREE=$OUT/tree LEAST=210
-		# What another kernel, or a newer compiler and C library, may do
-		# otherwise: io_uring, BPF, rights, the life of the module. These
-		# are not about the kernel:
+		# Run the tests of what may differ with another kernel, or with a newer
+		# compiler and C library: io_uring, BPF, permissions, loading and unloading
+		# the module. These do not depend on the kernel:
 		LEFT_OUT="$ONLY_IN_UML|bench_stock|run-docs-bpf"
-		# These are about the store, which other lanes know with all that
-		# is said here, from uring_model on with this kernel in uml:
+		# These test the store, as they do in other lanes; those from uring_model
+		# on run in uml, which has a kernel of the same version:
 		LEFT_OUT+='|scan|stores|many|signals|bad_input|calls|cursor'
 		LEFT_OUT+='|uring_model|uring_storm|durable|durable_devices|durable_errors'
 		LEFT_OUT+='|durable_room|damaged'
-		# memcached is there for the host's root alone.
+		# memcached is unpacked only for the host's root.
 		LEFT_OUT+='|test_memcached'
-		# stock has them; and uml, with this kernel and not emulated, has all but BPF.
+		# These run in stock. All except BPF's also run in uml, which has a kernel of the
+		# same version and is not emulated.
 		if [ "$SHORT" = 1 ]; then
 			LEFT_OUT+='|test_firewall|test_latency|bpf_oracle|ring'
 			LEFT_OUT+='|uring_bad|uring_fault|uring_held|uring_locked|uring_multishot|uring_wake'
 			LEFT_OUT+='|pinned|memory|blocked|read_only'
 		fi;;
 	kcsan)
-		# Where several do something at once: with T=kvtree_... also the others.
+		# Only tests in which several threads act at once. T=kvtree_... selects others.
 		SUITES='kvt_*'
 		ONLY='stores|many|lifetime|durable|uring|uring_storm'
 		SECOND='many'
@@ -69,7 +70,7 @@ settings()
 	esac
 }
 
-# The examples' BPF programs: an emulated compiler takes minutes for them.
+# Compile the examples' BPF programs here: an emulated compiler takes minutes.
 compile_examples()
 {
 	[[ $PROGRAMS = */run-docs-bpf* ]] || return 0

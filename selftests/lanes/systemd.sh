@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# systemd.sh KERNEL MODULE DISK COMMAND: start a machine as a distribution does.
+# systemd.sh KERNEL MODULE DISK COMMAND: boot a machine with systemd, as distributions do.
 #
-# systemd boots User-Mode Linux on the host's files, below a layer that has kvtree
-# installed, and with DISK; /etc/kvtree/stores calls its store `boot`. When the store is
-# attached, COMMAND is run, its output is printed, and the machine is shut down. To be
-# run as root, in a mount namespace of its own.
+# The machine is User-Mode Linux. Its root is an overlay: the host's files, and above them an
+# installed kvtree. It has DISK, whose store is named `boot` in /etc/kvtree/stores. When the
+# store is attached, COMMAND runs in the machine, and the machine shuts down. Prints COMMAND's
+# output. Run this as root, in a mount namespace of its own.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -21,7 +21,7 @@ LOGS=$OUT/systemd
 ROOT=$LOGS/root
 SYSTEM=$ROOT/etc/systemd/system
 
-# Where modprobe, systemd and udev look.
+# Install kvtree where modprobe, systemd and udev look for it.
 install_kvtree()
 {
 	local release modules
@@ -34,7 +34,7 @@ install_kvtree()
 	depmod -b "$ROOT" "$release"
 }
 
-# Nothing that the host has enabled, and one service at the end.
+# Write the units: none that the host has enabled, and one service that runs COMMAND and powers off.
 units()
 {
 	local uuid

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154
 #
-# Booting a User-Mode Linux kernel on the host's root. Sourced after lane.sh.
+# Boot a User-Mode Linux kernel on the host's root. Sourced after lane.sh.
 #
-# MEMORY is the machine's, as in 2G.
+# MEMORY is the size of the machine's memory, such as 2G.
 
-# The machines' memory is in files that are filled later. What each may take is noted here, under
-# its process: they must not find /dev/shm full then.
+# UML's memory is a file that fills up as the machine uses it. A note for each machine, named after
+# its process, says how large the file may become, so that machines never find /dev/shm full.
 SHM=/dev/shm
 SHM_NOTES=$SHM/kvtree-machines-$(id -u)
 
-# shm_reserve PID MB: fails if there is no room for so much.
+# shm_reserve PID MB: reserve space for a process. Fails if there is not enough.
 shm_reserve()
 {
 	local note size free mb taken=0 rc=0
@@ -35,8 +35,8 @@ shm_reserve()
 	return $rc
 }
 
-# uml_memory_dir PID MB: where a process may have files of that size. They should be in memory,
-# and UML's have to be executable.
+# uml_memory_dir PID MB: print a folder for a process's files of that size: in memory if possible.
+# UML's file has to be executable.
 uml_memory_dir()
 {
 	local options
@@ -49,15 +49,15 @@ uml_memory_dir()
 	fi
 }
 
-# uml_boot KERNEL ARGUMENT...: runs the job of write_job. UML takes what it does
-# not know of the command line as init's environment. Grace periods are as short as possible:
-# uses after a grace period are caught sooner, and tests wait for many grace periods.
+# uml_boot KERNEL ARGUMENT...: boot, and run the job of write_job. Arguments that UML does not know
+# become init's environment. Grace periods are as short as possible, so that uses after a grace
+# period are caught sooner, and because tests wait for many grace periods.
 uml_boot()
 {
 	local kernel=$1 pid=$BASHPID
 	shift
 
-	# The kernel will be this process.
+	# This process becomes the kernel, so the note is under its id.
 	TMPDIR=$(uml_memory_dir "$pid" "$(numfmt --from=iec --to-unit=1M "$MEMORY")") exec "$kernel/linux" \
 		mem="$MEMORY" ncpus=2 seccomp=on \
 		rootfstype=hostfs rootflags=/ rw init="$LANES/guest.sh" \

@@ -4,8 +4,8 @@
 # uml.sh uml|uml-debug: build the module against that User-Mode Linux kernel,
 # boot it on the host's root (hostfs) and run KUnit suites and kselftests.
 #
-# T=PATTERN selects tests; see lane.sh. LANE_TIMEOUT is for how many seconds it
-# may print nothing.
+# T=PATTERN selects tests; see lane.sh. LANE_TIMEOUT is the seconds after which a silent
+# machine is stopped.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -24,9 +24,9 @@ settings()
 	uml)
 		TIMEOUT=${LANE_TIMEOUT:-1300} LEAST=1000
 		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200} PROGRAM_TIMEOUT=1000 MEMORY=2G KMEMLEAK=0
-		# uml-debug waits for grace periods as kernels do that were not told.
+		# uml-debug does not expedite grace periods, as is the default of kernels.
 		BOOT=(rcupdate.rcu_expedited=1)
-		# What reads and changes the index in all ways, and the log's replay.
+		# Programs that read and change the index in all ways, and the log's replay.
 		SECOND='abi|scan|stores|many|cursor|calls'
 		if [ "$QUICK" = 1 ]; then
 			# The engines' suites run with AddressSanitizer.
@@ -37,23 +37,24 @@ settings()
 		elif [ "$SHORT" = 1 ]; then
 			# Only suites with threads that run freely or interrupt each other:
 			# they may behave differently at full speed. The others take the same
-			# steps in uml-debug, and most of them in the user lane. stock's crash
-			# part replays with both engines.
+			# steps in uml-debug, and most of them in the user lane. The part stock
+			# of the crash lane replays with both engines.
 			SUITES='kvt_[!p]*'
 		else
 			SECOND+='|durable'
 		fi;;
 	uml-debug)
-		# KASAN keeps a byte for every eight and a quarantine.
+		# KASAN needs a byte for every eight, and memory for its quarantine.
 		TIMEOUT=${LANE_TIMEOUT:-1300} LEAST=750
 		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200} PROGRAM_TIMEOUT=1200 MEMORY=4G
 		KMEMLEAK=${KVT_LEAKS:-1}
-		# These are about the library and what is around it, too.
+		# These, too, test the library and other programs rather than the module.
 		LEFT_OUT="$ONLY_IN_UML|run-go|ring"
-		# Allocations fail only here; memory errors are KUnit's to find.
+		# Only in this lane do allocations fail. For the second engine, memory errors are
+		# left to KUnit.
 		SECOND='alloc_fail'
-		# What has no memory of its own to go wrong, and runs in other lanes; and what takes
-		# long, and runs in uml.
+		# Leave out programs that use the module's memory as others do and run in other
+		# lanes, and programs that take long and run in uml.
 		if [ "$SHORT" = 1 ]; then
 			TEST_ARGS=ops=20000
 			LEFT_OUT+='|uring_storm|durable|durable_room|durable_faults|memory'
@@ -63,8 +64,8 @@ settings()
 	esac
 }
 
-# What only tests need to be told. Devices that are mounted, or attached, cannot be written to
-# by others where the kernel is told so.
+# Boot with the parameters for tests. With bdev_allow_write_mounted=0, the kernel lets no other
+# program write to devices that are mounted or attached.
 boot()
 {
 	uml_boot "$1" "${BOOT[@]}" kunit.timeout="$KUNIT_TIMEOUT" bdev_allow_write_mounted=0 \

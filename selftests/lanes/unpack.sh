@@ -5,7 +5,7 @@
 # ~/.cache/kvtree/programs/bin without installing them. Installing a server would start it,
 # now and at every boot; a compiler for another machine cannot be installed beside
 # gcc-multilib. PROGRAM defaults to the package's name. Dependencies that are not installed
-# are unpacked as well. Programs that are there, and start, are left alone.
+# are unpacked as well. Programs that exist and start are left as they are.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -13,14 +13,14 @@ set -euo pipefail
 
 DIR=$CACHE/programs
 
-# The program of an argument.
+# program ARGUMENT: print the name of its program.
 program()
 {
 	echo "${1##*:}"
 }
 
-# starts NAME: is it there, and does it find what it needs? Where this folder has been moved, or
-# is shared with a container that has other libraries, it does not.
+# starts NAME: does the program exist, and does it start? If the folder was moved, or is shared with
+# a container that has other libraries, it does not find what it needs.
 starts()
 {
 	"$DIR/bin/$1" --version &>/dev/null </dev/null
@@ -35,25 +35,25 @@ missing()
 	done
 }
 
-# apt finds out what is needed and not installed. It takes no lock, and needs no
-# rights, as it changes nothing but this folder.
+# Download packages and those dependencies that are not installed, as apt finds them. This takes no
+# lock and needs no rights, because it changes nothing outside of this folder.
 download()
 {
 	mkdir -p "$DIR/debs/partial"
-	# Of another day, and of other versions.
+	# Delete packages of earlier runs, which may have other versions.
 	rm -f "$DIR"/debs/*.deb
 	apt-get -q -y -o Dir::Cache::archives="$DIR/debs" -o Debug::NoLocking=1 \
 		-o APT::Sandbox::User="$(id -un)" -o Acquire::Retries=3 \
 		install --download-only --no-install-recommends "$@"
 }
 
-# The lists of packages may be missing or old.
+# Download; if that fails, update the lists of packages, which may be missing or old.
 fetch()
 {
 	download "$@" || { apt_update && download "$@"; }
 }
 
-# unpacked NAME: where it was unpacked. Servers, and what root alone uses, are in sbin.
+# unpacked NAME: print the path of an unpacked program. Servers, and root's programs, are in sbin.
 unpacked()
 {
 	local dir
@@ -76,7 +76,7 @@ unpack()
 	done
 }
 
-# write_program NAME: the program with the libraries that were unpacked with it.
+# write_program NAME: write a script that runs the program with the libraries unpacked with it.
 write_program()
 {
 	local program

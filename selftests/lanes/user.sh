@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# user.sh: the engine compiled into programs (selftests/user): its KUnit suites
-# with AddressSanitizer and UBSan and with ThreadSanitizer, beside them the
-# fuzzers, and a short run of the benchmark.
+# user.sh: run the engines' sources compiled into programs (selftests/user): the KUnit suites,
+# with AddressSanitizer and UBSan and with ThreadSanitizer, the fuzzers, and a short run of
+# the benchmark.
 #
 # T=PATTERN selects suites, fuzz, fuzz-log, format and bench; see lane.sh. SANITIZERS selects
-# the sanitizers for the suites, asan and tsan. The fuzzer of the engine runs for FUZZ_TIME
-# seconds, that of recovery for a quarter of it. They keep interesting inputs in
-# build/user/corpus and corpus-log, except in "make check", which begins with the committed
-# corpus alone, so as not to depend on earlier runs.
+# the sanitizers for the suites, asan and tsan. The fuzzer of the engines runs for FUZZ_TIME
+# seconds, the one of recovery for a quarter of that. They keep interesting inputs in
+# build/user/corpus and corpus-log. "make check" begins with the committed corpus only, so
+# that it does not depend on earlier runs.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -25,11 +25,12 @@ else
 	FUZZ_TIME=${FUZZ_TIME:-60}
 fi
 
-# ThreadSanitizer has nothing to say of suites without threads. Where these do as they like it sees
-# memory that was freed, too, and uml-debug watches them as well.
+# For "make check": ThreadSanitizer finds nothing in suites without threads. AddressSanitizer leaves
+# out those with freely running threads: ThreadSanitizer also sees uses of freed memory, and
+# uml-debug watches them as well.
 THREADED='kvt_* *hazard *_steps *_reclaim'
 NOT_RANDOM='kvtree* kvt_[!c]* kvt_c[!o]*'
-# Seconds for which the suites may say nothing.
+# Seconds after which silent suites are stopped.
 TIMEOUT=${LANE_TIMEOUT:-1900}
 if [ "$QUICK" = 1 ]; then
 	SANITIZERS=asan LEAST=250
@@ -37,7 +38,7 @@ fi
 SANITIZERS=${SANITIZERS:-asan tsan}
 [ "$SANITIZERS" != 'asan tsan' ] || LEAST=370
 
-# Does T select what is no suite?
+# want NAME: does T select this part, which is no suite?
 want()
 {
 	[ "$QUICK" = 0 ] || return
@@ -48,7 +49,7 @@ want()
 	esac
 }
 
-# suites SANITIZER: its patterns.
+# suites SANITIZER: print the patterns of the suites to run with it, one per line.
 suites()
 {
 	if [ "$SHORT" != 1 ] || [ -n "$T" ]; then
@@ -60,14 +61,15 @@ suites()
 	fi
 }
 
-# kunit SANITIZER PATTERN NUMBER: its reports are in a log beside the results.
+# kunit SANITIZER PATTERN NUMBER: run suites. The sanitizer's reports are in a log beside the
+# results.
 kunit()
 {
 	local rc=0 out=$LOGS/kunit-$1${3:+-$3}
 
 	"$OUT/kvt-kunit-$1" "$2" \
 		>"$out.ktap" 2>"$out.log" || rc=$?
-	# T selected none of them.
+	# T selected no suite of this program.
 	if [ $rc -eq 0 ] && grep -q '^1\.\.0$' "$out.ktap"; then
 		rm "$out.ktap"
 		return
@@ -75,9 +77,8 @@ kunit()
 	echo "# kvtree-lane: exit $rc" >>"$out.ktap"
 }
 
-# Input that makes it fail is left in the results. It finds no leaks by itself,
-# as memory is freed later and by another thread: fuzz.c counts. One input may take so long by the
-# clock, which is all that libFuzzer has, on a machine that has much else to do.
+# Seconds that one input may take. libFuzzer measures by the clock, and other programs use the
+# processors too: so it is long.
 INPUT_LONGEST=600
 
 fuzz()
@@ -96,7 +97,7 @@ fuzz()
 		results "$LOGS/fuzz.ktap" "$ok" operations_made_of_bytes_agree_with_a_model
 }
 
-# Structures on disks: what a recovery makes of them.
+# Fuzz recovery with changed structures of disks.
 fuzz_log()
 {
 	local ok='not ok' golden=$OUT/golden
@@ -114,8 +115,8 @@ fuzz_log()
 		results "$LOGS/fuzz-log.ktap" "$ok" structures_made_of_bytes_are_restored_or_refused
 }
 
-# Checkpoints of ranges, as they are and with something wrong in them: selftests/format. The crash
-# lane damages more of their bytes.
+# Read checkpoints of ranges, intact and damaged: selftests/format. The crash lane damages more of
+# their bytes.
 format()
 {
 	local rc=0
@@ -125,7 +126,7 @@ format()
 	echo "# kvtree-lane: exit $rc" >>"$LOGS/format.ktap"
 }
 
-# Whether all subjects find the same, whatever it takes, with all workloads.
+# Run all workloads briefly, to check that all maps find the same. Times do not matter.
 bench()
 {
 	local ok='not ok' workloads=() i
@@ -140,7 +141,8 @@ bench()
 	results "$LOGS/bench.ktap" "$ok" all_maps_find_the_same </dev/null
 }
 
-# The fuzzers have one thread each, and the suites sleep now and then.
+# Run everything. The fuzzers run beside the rest: they have one thread each, and suites sleep at
+# times.
 run()
 {
 	local sanitizer pattern n
@@ -167,7 +169,7 @@ run()
 	wait
 }
 
-# How far it is.
+# Print how far the lane is, for the progress line.
 user_progress()
 {
 	local f
@@ -181,7 +183,7 @@ user_progress()
 		"$LOGS/fuzz.log" 2>/dev/null | tail -n 1
 }
 
-# What the sanitizers said.
+# Print the sanitizers' reports.
 show_reports()
 {
 	local f
@@ -194,7 +196,7 @@ show_reports()
 	done
 }
 
-# What T selects, and no more, is built.
+# Print the programs that T needs, to build no others.
 programs()
 {
 	local name

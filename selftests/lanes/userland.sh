@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# userland.sh ARCHITECTURE: print the folder of a shell and the usual commands for
-# another processor.
+# userland.sh ARCHITECTURE: print a folder with a shell and the usual commands for another
+# processor.
 #
-# They are two programs of the next Debian release that need no library, fetched on first
-# use and kept in the cache.
+# They are two static programs of the next Debian release, which are fetched on first use and
+# kept in the cache.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -15,12 +15,12 @@ set -euo pipefail
 
 PACKAGES='bash-static busybox-static'
 
-# What guest.sh and the test programs run.
+# The commands that guest.sh and the test programs run.
 COMMANDS='basename cat chmod chown cp dirname echo false grep head hostname insmod ip kill
 	ln losetup ls mkdir mknod modprobe mount mv poweroff rm rmdir rmmod sed
 	seq sh sleep stat sync tail test touch tr true umount uname wc'
 
-# fetch DIRECTORY
+# fetch DIRECTORY: download and unpack the packages.
 fetch()
 {
 	local deb
@@ -35,7 +35,7 @@ fetch()
 	rm -f ./*.deb
 }
 
-# make_userland DIRECTORY
+# make_userland DIRECTORY: make the folder bin in it.
 make_userland()
 {
 	local command

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2153
 #
-# Boot Debian's own kernel, or the one of the kcsan lane, in QEMU, on the host's root or that of
+# Boot Debian's kernel, or the one of the kcsan lane, in QEMU, on the host's root or that of
 # root.sh, read-only or below overlays. Sourced after lane.sh.
 #
-# KVT_KVM=1 uses KVM. Without it QEMU emulates, since KVM may be available and still be
+# KVT_KVM=1 uses KVM. By default QEMU emulates, because KVM may be available and still be
 # unable to boot this kernel.
 
-# usable_kernel RELEASE: is it there with its headers?
+# usable_kernel RELEASE: are this kernel and its headers installed?
 usable_kernel()
 {
 	[ -e "$ROOT/boot/vmlinuz-$1" ] && [ -e "$ROOT/usr/src/linux-headers-$1/Makefile" ]
 }
 
-# Print the kernel that is known to be good, or the newest: a root of ours has one alone. The
-# cloud flavour has no 9p.
+# Print the release of the kernel that is known to work, or of the newest. In the root of root.sh,
+# it is the only one. The cloud flavour does not count: it has no 9p.
 stock_kernel()
 {
 	local v good=$STOCK_KERNEL
@@ -35,8 +35,8 @@ stock_kernel()
 	die 'no Debian kernel with headers found'
 }
 
-# vm_prepare LANE: packages, virtme-ng on PATH, $ROOT, and of the kernel: the release
-# $KERNEL, the $IMAGE, and $KERNEL_DIR, which modules are built in.
+# vm_prepare LANE: install packages, add virtme-ng to PATH, and set ROOT and the kernel's variables:
+# KERNEL, its release, IMAGE, and KERNEL_DIR, with which modules are built.
 vm_prepare()
 {
 	"$LANES/deps.sh" "$1"
@@ -49,7 +49,7 @@ vm_prepare()
 	if [ "$1" = kcsan ]; then
 		KERNEL_DIR=$("$LANES/kernel.sh" kcsan)
 		KERNEL=$(cat "$KERNEL_DIR/include/config/kernel.release")
-		# Where it is built virtme-ng would look for its modules.
+		# Copy the image: virtme-ng would look for modules in the build directory.
 		IMAGE=$OUT/vmlinuz-$KERNEL
 		cp "$KERNEL_DIR/arch/x86/boot/bzImage" "$IMAGE"
 	else
@@ -60,9 +60,8 @@ vm_prepare()
 	say "$1: kernel $KERNEL$([ "${KVT_KVM:-0}" = 1 ] || echo ', emulated')"
 }
 
-# in_root CMD...: run CMD in $ROOT, where $OUT and ccache's folder have the paths that
-# they have here.
-# Other runs may do the same: what is mounted is seen by this one alone.
+# in_root CMD...: run CMD in $ROOT, with $OUT and ccache's folder mounted under the same paths. Only
+# CMD sees these mounts, since other runs may use the root too.
 # shellcheck disable=SC2317 # called through INSIDE
 in_root()
 {
@@ -84,45 +83,47 @@ in_root()
 		' - "$ROOT" "$(id -u):$(id -g)" "$OUT" "$CCACHE_DIR" "${ccache[@]}" "$@"
 }
 
-# An emulated CPU has no fast string operations, which QEMU does byte by byte.
+# Emulate a CPU without fast string operations, because QEMU executes them byte by byte.
 EMULATED_CPU='max,-erms,-fsrm,-fsrs,-fzrm'
 
-# virtme-ng has six of these, with 31 ports each: QEMU looks at all of them whenever it wakes up.
+# Limit the ports of virtio-serial devices: virtme-ng has six, with 31 ports each, and QEMU looks at
+# all of them whenever it wakes up.
 ONE_PORT='-global virtio-serial-device.max_ports=2'
 
-# udev would have every rule of the root look at every device, and load modules for those that
-# nobody uses: emulated, that takes most of the time until a machine is up.
+# These replace udev's rules. With its own, udev would apply every rule to every device, and load
+# modules for unused ones, which takes an emulated machine most of the time to boot.
 UDEV_RULES=$LANES/udev
 
-# vm ARGUMENT...: boot. VM_CPUS is the number of CPUs, 2 without it; VM_MEMORY is the
-# memory, 2G; VM_QEMU_OPTS are more options for QEMU.
+# vm ARGUMENT...: boot. VM_CPUS is the number of CPUs (2), VM_MEMORY the memory (2G), and
+# VM_QEMU_OPTS has more options for QEMU.
 vm()
 {
 	local kvm=--disable-kvm cpu="-cpu $EMULATED_CPU"
 
 	[ "${KVT_KVM:-0}" != 1 ] || kvm='' cpu=''
-	# Where virtiofsd is installed it would be used, which needs rights.
+	# Force 9p: virtme-ng would use an installed virtiofsd, which needs root.
 	vng -r "$IMAGE" --force-9p $kvm --cpus "${VM_CPUS:-2}" -m "${VM_MEMORY:-2G}" --user root \
 		${ROOT:+--root "$ROOT"} --cwd "${ROOT:-/}" --rwdir "$OUT=$OUT" \
 		--rodir "/usr/lib/udev/rules.d=$UDEV_RULES" \
 		--qemu-opts="$cpu $ONE_PORT ${VM_QEMU_OPTS:-}" "$@"
 }
 
-# Of every kernel. A host that takes the processor away for long is no stall of the guest's, nor a
-# timer that is not connected. An emulated CPU does not speculate, yet what a kernel does against
-# that takes a tenth of its time.
+# Parameters of every kernel. If the host takes the processor away for long, the kernel must not
+# report a stall or a timer that is not connected. An emulated CPU does not speculate, so turn
+# mitigations off: they take a tenth of the time.
 KERNEL_ARGS='rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 workqueue.watchdog_thresh=120'
 KERNEL_ARGS+=' no_timer_check'
 [ "${KVT_KVM:-0}" = 1 ] || KERNEL_ARGS+=' mitigations=off'
 
-# The guest says so before it loads the module.
+# The guest prints this line before it loads the module.
 came_up()
 {
 	grep -qsa 'kvtree-lane: start' "$CONSOLE"
 }
 
-# Once in hundreds of times an emulated machine does not come up, and tells for ever that a CPU is
-# stalled: two minutes tell the first time. What a slow one takes is a minute or two.
+# Once in hundreds of boots, an emulated machine does not come up, and reports a stalled CPU again
+# and again, the first time after two minutes. A slow machine takes a minute or two to boot. So stop
+# the machine at the first report, and at its second boot only after this many seconds.
 BOOT_LONGEST=${BOOT_LONGEST:-600}
 
 stop_if_down()
@@ -139,14 +140,15 @@ stop_if_down()
 	done
 }
 
-# vm_script CMD...: boot, run CMD and power off, kernel messages in $CONSOLE. A machine that
-# does not come up is started once more: nothing of kvtree has run in it. The messages of the
-# first are kept, and summary() tells of it.
-# virtme-ng throws the console away in this mode, unless it is told that the
-# file is another. To be called with a pipe as standard output and error: QEMU
-# opens these anew, which empties a file, and several times over, so that in a
-# file they overwrite each other. VM_QEMU_OPTS are more options for QEMU, VM_ARGS
-# arguments for the kernel.
+# vm_script CMD...: boot, run CMD and power off, with kernel messages in $CONSOLE. VM_QEMU_OPTS has
+# more options for QEMU, VM_ARGS arguments for the kernel.
+#
+# A machine that does not come up is started once more: none of kvtree's code has run in it. The
+# messages of the first are kept, and summary() mentions it.
+#
+# In this mode, virtme-ng would discard the console's output: the QEMU option below sets another
+# file. Standard output and error must be pipes. QEMU opens them several times: a file would be
+# truncated, and the outputs would overwrite each other.
 vm_script()
 {
 	local watch rc
@@ -160,7 +162,7 @@ vm_script()
 		VM_QEMU_OPTS="-set chardev.console.path=$CONSOLE -pidfile $CONSOLE.pid \
 			${VM_QEMU_OPTS:-}" \
 			vm --append "ignore_loglevel $KERNEL_ARGS ${VM_ARGS:-}" -- "$@" || rc=$?
-		# At a signal that it can catch bash would run what the lane does at its end.
+		# Use SIGKILL: at other signals, this copy of bash would run the lane's exit trap.
 		kill -KILL $watch 2>/dev/null || true
 		wait $watch 2>/dev/null || true
 		if came_up || [ -e "$CONSOLE.down" ] || [ ! -e "$CONSOLE" ]; then

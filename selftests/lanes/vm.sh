@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# vm.sh: a shell in Debian's kernel under QEMU, with the module loaded and everything that
-# the examples in the documentation use: the tool, the library, compilers. Its home is
-# lost with the guest. The host's files can be read.
+# vm.sh: run a shell in Debian's kernel under QEMU, with the module loaded and everything that
+# the examples in the documentation use: the tool, the library, compilers. Its home directory
+# is lost with the guest. The host's files can be read.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -21,11 +21,11 @@ install_tools()
 		make -C "$TOP/$what" -j "$JOBS" install PREFIX="$OUT/usr" UDEVDIR="$OUT/usr/udev" \
 			UNITDIR="$OUT/usr/systemd"
 	done
-	# The package of clang-19 has no other name for it.
+	# Debian's package clang-19 has no program named clang.
 	[ ! -x /usr/bin/clang-19 ] || ln -sf /usr/bin/clang-19 "$OUT/usr/bin/clang"
 }
 
-# What the guest runs: a shell, at home.
+# Write the script that the guest runs: a shell in its home directory.
 write_shell()
 {
 	cat >"$LOGS/shell" <<-EOF
