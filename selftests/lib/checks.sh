@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Shared by the scripts that test the tool: results in KTAP, and checks of a command's output.
+# Functions for the scripts that test the tool: print results in KTAP, and check a command's output.
 
 NUMBER=0 FAILED=0
 
-# -t PATTERN: run the cases that match it, and no others.
+# -t PATTERN: run only the cases that match it.
 CASES='*'
 [ "${1:-}" != -t ] || CASES=$2
 
@@ -18,7 +18,7 @@ selected()
 	esac
 }
 
-# check NAME CMD...: it fails if the command does, or prints anything.
+# check NAME CMD...: report a case. It fails if the command fails or prints anything.
 check()
 {
 	local name=$1 said rc=0
@@ -36,7 +36,7 @@ check()
 	FAILED=$((FAILED + 1))
 }
 
-# expect STATUS TEXT CMD...: the exit status, and a part of what it prints.
+# expect STATUS TEXT CMD...: CMD must exit with STATUS, and its output must contain TEXT.
 expect()
 {
 	local status=$1 text=$2 said rc=0
@@ -47,7 +47,7 @@ expect()
 	[[ $said == *"$text"* ]] || { echo "$*: not \"$text\": $said"; return 1; }
 }
 
-# The plan, at the end; the exit status.
+# Print the plan at the end. Fails if a case failed.
 checks_end()
 {
 	echo "1..$NUMBER"

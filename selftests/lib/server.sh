@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Shared by the scripts that test kvtree-server: starting and stopping the server, and parts that
+# Functions for the scripts that test kvtree-server: start and stop the server, and run parts that
 # report in KTAP themselves. Sourced after checks.sh.
 #
 # WORK is a folder for the server's messages. KVTREE_GO is the folder of the program that
@@ -12,13 +12,13 @@ SERVER_PID=''
 SERVER_LOG=''
 export LC_ALL=C
 
-# server_ended: a process that has ended stays a zombie until it is waited for.
+# server_ended: has the server ended? It stays a zombie until it is waited for.
 server_ended()
 {
 	! grep -q '^State:[[:space:]]*[^Z]' "/proc/$SERVER_PID/status" 2>/dev/null
 }
 
-# wait_until CMD...: for a minute.
+# wait_until CMD...: wait until CMD succeeds, for a minute at most.
 wait_until()
 {
 	local i
@@ -36,8 +36,8 @@ server_is_up()
 	grep -q 'kvtree-server: ready on ' "$SERVER_LOG" || server_ended
 }
 
-# server_start ARGUMENT...: return when it is ready. In a case, which is a process of its own, it
-# ends with the case. Each has a file of messages of its own.
+# server_start ARGUMENT...: start a server, and return when it is ready. A server that a case starts
+# is killed at the end of the case, which is a process of its own. Each server has its own log file.
 server_start()
 {
 	[ "$BASHPID" = $$ ] || trap server_kill EXIT
@@ -51,7 +51,7 @@ server_start()
 	fi
 }
 
-# server_stop: end the server, and report it if that is not an orderly exit.
+# server_stop: stop the server, and print a message if it does not exit in order.
 server_stop()
 {
 	local rc=0
@@ -72,14 +72,14 @@ server_kill()
 	SERVER_PID=
 } 2>/dev/null
 
-# server_refuses STATUS TEXT ARGUMENT...: it does not start, and says why. One that starts is
-# stopped.
+# server_refuses STATUS TEXT ARGUMENT...: the server must exit with STATUS, and print TEXT. If it
+# starts instead, it is stopped.
 server_refuses()
 {
 	expect "$1" "$2" timeout -k 10 60 "$SERVER" "${@:3}"
 }
 
-# part NAME CMD...: the results of a program that reports in KTAP, below one of ours.
+# part NAME CMD...: report the KTAP results of a program as subtests of one result.
 part()
 {
 	local name=$1 rc=0 result=ok
@@ -98,7 +98,7 @@ part()
 	echo "$result $NUMBER $name"
 }
 
-# says WANTED CMD...: exactly this is what it prints.
+# says WANTED CMD...: CMD must print exactly WANTED.
 says()
 {
 	local wanted=$1 said rc=0
@@ -111,7 +111,7 @@ says()
 	return 1
 }
 
-# missing PROGRAM...: those that are not there, or SERVER.
+# missing PROGRAM...: print the programs that do not exist, among them SERVER.
 missing()
 {
 	local p

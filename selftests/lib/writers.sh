@@ -4,24 +4,25 @@
 # Clients that write to kvtree-server while something fails, and record its answers. Sourced after
 # server.sh.
 #
-# Writer W sets keys of its own, write:ROUND:{W:1} and so on, to the number of the round: other keys
-# in each round, so that acknowledged keys are never written again, and can be looked for at the
-# end. It sends each command after the answer to the one before. WORK/answers-W has a line for each
-# answer, in order: the round, the key, and the answer. Unanswered commands may have been executed.
-# A part of the key is in braces, so that a proxy selects the same server in each round.
+# In each round, writer W sets its keys, write:ROUND:{W:1} and so on, to the number of the round.
+# Each round has other keys, so that acknowledged keys are never written again, and can be checked
+# at the end. A writer sends a command only after the answer to the previous one. WORK/answers-W has
+# a line for each answer, in order: the round, the key, and the answer. Unanswered commands may have
+# been executed. A part of the key is in braces, so that a proxy selects the same server in each
+# round.
 #
-# A script defines cli(), its redis-cli with address and password.
+# The script that sources this defines cli(), which runs redis-cli with address and password.
 
 WRITERS=3 WRITER_KEYS=30
 WRITER_PIDS=()
 
-# note_answers W ROUND: fails if they are not as many as the commands.
+# note_answers W ROUND: record the answers. Fails if there are fewer than commands.
 note_answers()
 {
 	local i=0 answer
 
 	while IFS= read -r answer; do
-		# An empty line follows an error.
+		# redis-cli prints an empty line after an error.
 		[ -n "$answer" ] || continue
 		i=$((i + 1))
 		echo "$2 write:$2:{$1:$i} $answer"
@@ -29,7 +30,7 @@ note_answers()
 	[ $i -eq $WRITER_KEYS ]
 }
 
-# write_rounds W
+# write_rounds W: write rounds until writers_end is called.
 write_rounds()
 {
 	local w=$1 round=0 i
@@ -60,7 +61,7 @@ writers_start()
 	done
 }
 
-# rounds W: how many it has ended.
+# rounds W: print how many rounds the writer has ended.
 rounds()
 {
 	local lines
@@ -79,8 +80,8 @@ all_have_ended_rounds()
 	done
 }
 
-# writers_go_on ROUNDS: each ends so many more. WHOLE[W] is then a round of it that began and ended
-# meanwhile, if there are two or more.
+# writers_go_on ROUNDS: wait until each writer has ended ROUNDS more. If ROUNDS is at least 2,
+# WHOLE[W] is then a round that began and ended meanwhile.
 writers_go_on()
 {
 	local w
@@ -93,7 +94,7 @@ writers_go_on()
 	wait_until all_have_ended_rounds || cat "$WORK"/writer-*.log
 }
 
-# answers_of_whole_rounds: those of the rounds that WHOLE names: key and answer.
+# answers_of_whole_rounds: print key and answer for the rounds that WHOLE names.
 answers_of_whole_rounds()
 {
 	local w
@@ -103,7 +104,7 @@ answers_of_whole_rounds()
 	done
 }
 
-# counted FILE: each line once, after the number of times that it is there.
+# counted FILE: print each different line once, after its number of occurrences.
 counted()
 {
 	sort "$1" | uniq -c | sed 's/^ *//'
@@ -118,8 +119,9 @@ writers_end()
 	cat "$WORK"/writer-*.log
 }
 
-# nothing_is_lost ANSWERS... <RECORDS: keys and values, as "kvtree scan" prints them, have all that
-# was acknowledged in these files, and nothing that was not sent. Says what is wrong.
+# nothing_is_lost ANSWERS... <RECORDS: check that RECORDS, as "kvtree scan" prints them, have
+# everything that was acknowledged in these files, and nothing that was not sent. Prints what is
+# wrong.
 nothing_is_lost()
 {
 	cat "$WORK"/answers-* >"$WORK/answers"
