@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* kvtree stores: create, fill and read them. */
 #include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 
 #include <kvtree.h>
@@ -88,7 +87,7 @@ void store_detach(struct store *store)
 	struct kvtree_store_detach args = { 0 };
 
 	kvtree_close(store->kv);
-	memcpy(args.name, store->name, sizeof(store->name));
+	snprintf(args.name, sizeof(args.name), "%s", store->name);
 	control(store->name, KVTREE_IOC_STORE_DETACH, &args);
 }
 
@@ -101,7 +100,7 @@ void store_destroy(struct store *store)
 	struct kvtree_store_destroy args = { 0 };
 
 	kvtree_close(store->kv);
-	memcpy(args.name, store->name, sizeof(store->name));
+	snprintf(args.name, sizeof(args.name), "%s", store->name);
 	control(store->name, KVTREE_IOC_STORE_DESTROY, &args);
 }
 
