@@ -102,17 +102,24 @@ void redis_start(struct systems *s);
  */
 struct store {
 	char name[32];
+	const char *device;	/* of a durable one */
 	struct kvtree *kv;
 	int fd;
 };
+
+#define REPLAY_NEVER	UINT32_MAX
 
 void store_format(const struct options *o, const char *device);
 void store_create(struct store *store, const char *name);
 void store_attach(struct store *store, const char *name, const char *device);
 void store_detach(struct store *store);
+double store_reattach(struct store *store);
 void store_destroy(struct store *store);
 void store_checkpoint(const struct store *store);
 void store_sync(const struct store *store);
+uint64_t store_checkpoints(const struct store *store);
+void store_expect_log(const struct store *store);
+uint32_t store_replay_mb(uint32_t mb);
 uint64_t store_load(const struct store *store, uint32_t first, uint32_t end, uint64_t count);
 void store_check(const struct store *store, uint32_t keys);
 

@@ -76,6 +76,7 @@ void store_attach(struct store *store, const char *name, const char *device)
 	snprintf(create.name, sizeof(create.name), "%s", name);
 	control(name, KVTREE_IOC_STORE_ATTACH, &args);
 	open_session(store, name);
+	store->device = device;
 }
 
 /**
@@ -89,6 +90,25 @@ void store_detach(struct store *store)
 	kvtree_close(store->kv);
 	snprintf(args.name, sizeof(args.name), "%s", store->name);
 	control(store->name, KVTREE_IOC_STORE_DETACH, &args);
+}
+
+/**
+ * store_reattach() - detach a durable store and attach it again
+ * @store: the store
+ *
+ * Return: the seconds that attaching took
+ */
+double store_reattach(struct store *store)
+{
+	char name[sizeof(store->name)];
+	double start;
+
+	snprintf(name, sizeof(name), "%s", store->name);
+	store_detach(store);
+	command("sync; echo 1 >/proc/sys/vm/drop_caches");
+	start = seconds_now();
+	store_attach(store, name, store->device);
+	return seconds_now() - start;
 }
 
 /**
@@ -126,6 +146,52 @@ void store_sync(const struct store *store)
 
 	if (err)
 		die("sync: %s", kvtree_strerror(err));
+}
+
+/**
+ * store_checkpoints() - how many checkpoints there were
+ * @store: the store
+ *
+ * Return: those since it was attached, of which nothing more is written
+ */
+uint64_t store_checkpoints(const struct store *store)
+{
+	uint64_t values[KVTREE_STAT_LOG_CHECKPOINTS + 1];
+	int known = kvtree_stat(store->kv, values, KVTREE_STAT_LOG_CHECKPOINTS + 1);
+
+	if (known <= KVTREE_STAT_LOG_CHECKPOINTS)
+		die("stat: %s", kvtree_strerror(known));
+	return values[KVTREE_STAT_LOG_CHECKPOINTS];
+}
+
+/**
+ * store_expect_log() - end the program if not everything is in the log
+ * @store: a store that was formatted and filled; no log was too long
+ */
+void store_expect_log(const struct store *store)
+{
+	if (store_checkpoints(store))
+		die("%s: too small for a log of all keys beside a checkpoint", store->device);
+}
+
+/**
+ * store_replay_mb() - set the module's parameter log_replay_mb
+ * @mb: a log of at least so many MiB asks for a checkpoint; REPLAY_NEVER: none does
+ *
+ * Return: what it was
+ */
+uint32_t store_replay_mb(uint32_t mb)
+{
+	const char *path = "/sys/module/kvtree/parameters/log_replay_mb";
+	FILE *f = fopen(path, "r+");
+	uint32_t was;
+
+	if (!f || fscanf(f, "%u", &was) != 1)
+		die("%s: cannot be read", path);
+	rewind(f);
+	if (fprintf(f, "%u", mb) < 0 || fclose(f))
+		die("%s: cannot be written", path);
+	return was;
 }
 
 /**
