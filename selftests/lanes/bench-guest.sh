@@ -12,7 +12,9 @@
 #		Debian's kernel; T=uml or T=stock does one of the two
 # bench-net	kvtree-server beside redis-server, with redis-benchmark, on Debian's kernel
 #
-# BENCH_ARGS has options for the program, tools/bench/*/NAME.
+# BENCH_ARGS has options for the program, tools/bench/*/NAME. For bench-log, BENCH_MEMORY is the
+# machine's memory (4G), and BENCH_DISK_MB the size of each of its four disks (1536), two of which
+# are in that memory as far as they are written to.
 #
 # ICOUNT=1 gives the machine one CPU and a clock that advances by one nanosecond per
 # instruction. This counts the instructions of an operation. Their number is the same in
@@ -38,15 +40,16 @@ CACHED=$TOP/tools/examples/memcached
 PARTS=()
 MISSED=0
 
-# Time of a request on devices in memory, ns.
+# Time of a request on devices in memory, ns; the size of each device.
 LATENCY=100000
+DISK_MB=${BENCH_DISK_MB:-1536}
 
 settings()
 {
 	case $1 in
 	bench-stock) ;;
 	bench-bpf) OPTIONS="--cache $CACHED/kvtree-memcached $OPTIONS";;
-	bench-log) VM_MEMORY=4G;;
+	bench-log) VM_MEMORY=${BENCH_MEMORY:-4G};;
 	bench-net) OPTIONS="--server $BUILD/go/kvtree-server $OPTIONS";;
 	*) die 'usage: bench-guest.sh bench-stock|bench-bpf|bench-log|bench-net';;
 	esac
@@ -88,8 +91,8 @@ null_blk()
 	local dir=/sys/kernel/config/nullb/$1 setting
 
 	echo "mkdir $dir"
-	for setting in memory_backed=1 discard=1 size=1536 blocksize=4096 submit_queues=2 \
-			irqmode=2 "completion_nsec=$LATENCY" power=1; do
+	for setting in memory_backed=1 discard=1 "size=$DISK_MB" blocksize=4096 \
+			submit_queues=2 irqmode=2 "completion_nsec=$LATENCY" power=1; do
 		echo "echo ${setting#*=} >$dir/${setting%=*}"
 	done
 }
@@ -137,7 +140,7 @@ disk_files()
 {
 	FILES=("$OUT/store.img" "$OUT/files.img")
 	rm -f "${FILES[@]}"
-	truncate -s 1536M "${FILES[@]}"
+	truncate -s "${DISK_MB}M" "${FILES[@]}"
 	trap 'rm -f "${FILES[@]}"' EXIT
 }
 
@@ -169,7 +172,7 @@ in_uml()
 	disk_files
 	write_command /dev/ubda /dev/ubdb
 	say "$NAME: booting User-Mode Linux"
-	MEMORY=4G
+	MEMORY=$VM_MEMORY
 	(uml_boot "$kernel" "ubd0=${FILES[0]}" "ubd1=${FILES[1]}" null_blk.nr_devices=0) \
 		2>&1 </dev/null | tee "$CONSOLE" | grep -v --line-buffered '^\[ *[0-9.]*\]' || true
 }

@@ -213,9 +213,15 @@ static bool missed(const struct ratio *r)
 	return r->value < r->at_least || (r->at_most && r->value > r->at_most);
 }
 
+/* Small ones would be zero. */
+static int ratio_digits(const struct ratio *r)
+{
+	return r->value < 0.1 ? 4 : 2;
+}
+
 static void print_ratio(const struct ratio *r, bool bounds)
 {
-	printf("  %-40s %9.2f", r->name, r->value);
+	printf("  %-51s %9.*f", r->name, ratio_digits(r), r->value);
 	if (bounds && r->at_least)
 		printf("   to be at least %g", r->at_least);
 	if (bounds && r->at_most)
@@ -316,7 +322,7 @@ static bool report_bounds(void)
 	for (r = ratios; r < ratios + nr_ratios; r++) {
 		if (!missed(r))
 			continue;
-		note("%s is %.2f, but should be at %s %g", r->name, r->value,
+		note("%s is %.*f, but should be at %s %g", r->name, ratio_digits(r), r->value,
 		     r->at_least ? "least" : "most", r->at_least ?: r->at_most);
 		ok = false;
 	}

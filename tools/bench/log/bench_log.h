@@ -20,8 +20,9 @@
 struct options {
 	struct plan plan;
 	const char *tool;	/* kvtree */
-	const char *only;	/* put or life; "": both */
+	const char *only;	/* put, life or ranges; "": all */
 	uint32_t load;		/* keys of a store to be recovered */
+	uint32_t records;	/* of a store whose checkpoints are compared */
 };
 
 struct pair {
@@ -38,8 +39,10 @@ struct draw {
 };
 
 extern uint32_t nr_keys;
+extern uint32_t value_len;	/* of kvtree's values, at most VALUE_LEN */
 
 uint32_t draw_key(struct draw *draw);
+uint32_t key_scattered(uint32_t i, uint32_t n);
 void value_make(char *value, uint32_t nr, uint64_t count);
 bool value_right(const char *value, size_t len, uint32_t nr);
 
@@ -102,16 +105,17 @@ void redis_start(struct systems *s);
  */
 struct store {
 	char name[32];
-	const char *device;	/* of a durable one */
+	const char *engine, *device;	/* of a durable one */
 	struct kvtree *kv;
 	int fd;
 };
 
+#define BATCH		64u	/* puts of a batch */
 #define REPLAY_NEVER	UINT32_MAX
 
 void store_format(const struct options *o, const char *device);
 void store_create(struct store *store, const char *name);
-void store_attach(struct store *store, const char *name, const char *device);
+void store_attach(struct store *store, const char *name, const char *engine, const char *device);
 void store_detach(struct store *store);
 double store_reattach(struct store *store);
 void store_destroy(struct store *store);
@@ -120,6 +124,7 @@ void store_sync(const struct store *store);
 uint64_t store_checkpoints(const struct store *store);
 void store_expect_log(const struct store *store);
 uint32_t store_replay_mb(uint32_t mb);
+void store_put(const struct store *store, const uint32_t *keys, unsigned int nr, uint64_t count);
 uint64_t store_load(const struct store *store, uint32_t first, uint32_t end, uint64_t count);
 void store_check(const struct store *store, uint32_t keys);
 
@@ -130,10 +135,11 @@ void op_run(const struct store *store, struct kvtree_op *op);
 void ops_run(const struct store *store, struct kvtree_op *ops, unsigned int nr);
 
 /*
- * put.c and life.c: measure, and add to the report
+ * put.c, life.c and ranges.c: measure, and add to the report
  */
 void put_measure(const struct options *o, const struct pair *pair);
 void life_measure(const struct options *o, const struct pair *pair);
+void ranges_measure(const struct options *o, const struct pair *pair);
 
 /* Adds the pair's name to the ratio's, except for the first pair. */
 void pair_ratio(const struct pair *pair, const char *name, double value, double at_least,

@@ -5,6 +5,7 @@
 #include "bench_log.h"
 
 uint32_t nr_keys;
+uint32_t value_len = VALUE_LEN;
 
 /**
  * draw_key() - the next key of a sequence
@@ -15,6 +16,18 @@ uint32_t nr_keys;
 uint32_t draw_key(struct draw *draw)
 {
 	return random_of(draw->state++) % nr_keys;
+}
+
+/**
+ * key_scattered() - numbers in a row, in no order
+ * @i: one of them
+ * @n: how many there are
+ *
+ * Return: another number below @n for each @i below @n, if @n has no factor above 2^31
+ */
+uint32_t key_scattered(uint32_t i, uint32_t n)
+{
+	return (uint64_t)i * 2654435761u % n;
 }
 
 /**
@@ -49,9 +62,9 @@ bool value_right(const char *value, size_t len, uint32_t nr)
 	char want[VALUE_LEN];
 	uint64_t count;
 
-	if (len != VALUE_LEN)
+	if (len != value_len)
 		return false;
 	memcpy(&count, value + 8, sizeof(count));
 	value_make(want, nr, count);
-	return !memcmp(value, want, VALUE_LEN);
+	return !memcmp(value, want, value_len);
 }

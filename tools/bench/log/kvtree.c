@@ -167,7 +167,7 @@ void kvtree_start(struct systems *s, const struct options *o, const struct pair 
 
 	store_create(&in_memory, "bench-log-memory");
 	store_format(o, pair->store);
-	store_attach(&durable, "bench-log", pair->store);
+	store_attach(&durable, "bench-log", "", pair->store);
 	store_load(&in_memory, 0, nr_keys, 0);
 	store_load(&durable, 0, nr_keys, 0);
 	for (i = 0; i < NR_DEPTHS; i++) {

@@ -37,9 +37,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'l':
 		o->load = option_number(state, "--load", arg, 1, 20e6);
 		return 0;
+	case 'R':
+		o->records = option_number(state, "--records", arg, 1000, 20e6);
+		return 0;
 	case 'o':
-		if (strcmp(arg, "put") && strcmp(arg, "life"))
-			argp_error(state, "--only: put or life, not '%s'", arg);
+		if (strcmp(arg, "put") && strcmp(arg, "life") && strcmp(arg, "ranges"))
+			argp_error(state, "--only: put, life or ranges, not '%s'", arg);
 		o->only = arg;
 		return 0;
 	case 't':
@@ -59,7 +62,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static const struct argp_option options[] = {
 	{ .name = "load", .key = 'l', .arg = "N",
 	  .doc = "Keys of the store to recover (1000000)" },
-	{ .name = "only", .key = 'o', .arg = "WHAT", .doc = "Measure only put, or only life" },
+	{ .name = "records", .key = 'R', .arg = "N",
+	  .doc = "Records of the store whose checkpoints are compared (300000)" },
+	{ .name = "only", .key = 'o', .arg = "WHAT",
+	  .doc = "Measure only put, only life, or only ranges" },
 	{ .name = "tool", .key = 't', .arg = "PROGRAM", .doc = "The tool, kvtree, if not in PATH" },
 	{ 0 }
 };
@@ -79,6 +85,11 @@ static const struct argp argp = {
 	       "Exit status: 0, 1 if a ratio misses its target, 3 after an error.",
 };
 
+static bool wanted(const struct options *o, const char *what)
+{
+	return !*o->only || !strcmp(o->only, what);
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = {
@@ -92,23 +103,30 @@ int main(int argc, char **argv)
 		.tool = "kvtree",
 		.only = "",
 		.load = 1000000,
+		.records = 300000,
 	};
 	char version[128];
 	unsigned int i;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
-	if (o.plan.quick)
+	if (o.plan.quick) {
 		o.load = o.plan.keys;
+		o.records = o.plan.keys;
+	}
 	server_place = PLACE_FREE;
 	servers_init();
 	server_version("redis-server", version, sizeof(version));
 	report_add_line(version);
 	for (i = 0; i < nr_pairs; i++) {
 		nr_keys = o.plan.keys;
-		if (strcmp(o.only, "life"))
+		value_len = VALUE_LEN;
+		if (wanted(&o, "put"))
 			put_measure(&o, &pairs[i]);
-		if (strcmp(o.only, "put"))
+		if (wanted(&o, "life"))
 			life_measure(&o, &pairs[i]);
+		/* What is written is the same on every device. */
+		if (wanted(&o, "ranges") && pairs[i].first)
+			ranges_measure(&o, &pairs[i]);
 	}
 	return report_end(&o.plan);
 }

@@ -7,8 +7,6 @@
 
 #include "bench_log.h"
 
-#define BATCH	64u
-
 static void open_session(struct store *store, const char *name)
 {
 	int err = kvtree_open(name, 0, &store->kv);
@@ -60,9 +58,10 @@ void store_create(struct store *store, const char *name)
  * store_attach() - attach the store on a device
  * @store: filled in
  * @name: its name
+ * @engine: its engine, or "" for the default
  * @device: its path
  */
-void store_attach(struct store *store, const char *name, const char *device)
+void store_attach(struct store *store, const char *name, const char *engine, const char *device)
 {
 	uint64_t path = (uintptr_t)device;
 	struct kvtree_store_create create = { .mode = 0600 };
@@ -74,8 +73,10 @@ void store_attach(struct store *store, const char *name, const char *device)
 	};
 
 	snprintf(create.name, sizeof(create.name), "%s", name);
+	snprintf(create.engine, sizeof(create.engine), "%s", engine);
 	control(name, KVTREE_IOC_STORE_ATTACH, &args);
 	open_session(store, name);
+	store->engine = engine;
 	store->device = device;
 }
 
@@ -107,7 +108,7 @@ double store_reattach(struct store *store)
 	store_detach(store);
 	command("sync; echo 1 >/proc/sys/vm/drop_caches");
 	start = seconds_now();
-	store_attach(store, name, store->device);
+	store_attach(store, name, store->engine, store->device);
 	return seconds_now() - start;
 }
 
@@ -197,7 +198,7 @@ uint32_t store_replay_mb(uint32_t mb)
 /**
  * op_make() - lay out a put
  * @op: filled in
- * @value: VALUE_LEN bytes for its value
+ * @value: VALUE_LEN bytes for its value, of which it has value_len
  * @key: number of the key
  * @count: distinguishes the value from others
  * @sync: acknowledge it only when it is durable
@@ -210,7 +211,7 @@ void op_make(struct kvtree_op *op, char *value, uint32_t key, uint64_t count, bo
 		.flags = KVTREE_F_KEY_INLINE | (sync ? KVTREE_F_SYNC : 0),
 		.key_len = KEY_LEN,
 		.val = (uintptr_t)value,
-		.val_len = VALUE_LEN,
+		.val_len = value_len,
 	};
 	key_make((char *)op->key_inline, key);
 }
@@ -246,10 +247,22 @@ void ops_run(const struct store *store, struct kvtree_op *ops, unsigned int nr)
 		die("kvtree: a batch: %s", kvtree_strerror(err));
 }
 
-/* A permutation: the multiplier has no common divisor with a power of ten. */
-static uint32_t scattered(uint32_t i, uint32_t n)
+/**
+ * store_put() - put keys by a batch
+ * @store: the store
+ * @keys: their numbers
+ * @nr: how many, at most BATCH
+ * @count: for the values
+ */
+void store_put(const struct store *store, const uint32_t *keys, unsigned int nr, uint64_t count)
 {
-	return (uint64_t)i * 2654435761u % n;
+	static struct kvtree_op ops[BATCH];
+	static char values[BATCH][VALUE_LEN];
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		op_make(&ops[i], values[i], keys[i], count, false);
+	ops_run(store, ops, nr);
 }
 
 /**
@@ -263,17 +276,15 @@ static uint32_t scattered(uint32_t i, uint32_t n)
  */
 uint64_t store_load(const struct store *store, uint32_t first, uint32_t end, uint64_t count)
 {
-	static struct kvtree_op ops[BATCH];
-	static char values[BATCH][VALUE_LEN];
-	uint32_t at, i, nr;
+	uint32_t keys[BATCH], at, i, nr;
 
 	for (at = first; at < end; at += nr) {
 		nr = end - at < BATCH ? end - at : BATCH;
 		for (i = 0; i < nr; i++)
-			op_make(&ops[i], values[i], scattered(at + i, end), count, false);
-		ops_run(store, ops, nr);
+			keys[i] = key_scattered(at + i, end);
+		store_put(store, keys, nr, count);
 	}
-	return (uint64_t)(end - first) * (KEY_LEN + VALUE_LEN);
+	return (uint64_t)(end - first) * (KEY_LEN + value_len);
 }
 
 /**
