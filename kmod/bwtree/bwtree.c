@@ -44,6 +44,12 @@
  * high, it continues in the right sibling.  The number of pages that a reader visits is
  * bounded; beyond that it gives up with -EBUSY.
  *
+ * **Batches** of lookups descend to the level above the leaves one after the other.  Then all of
+ * them load their leaves, then all search these, and each step prefetches what the next one reads.
+ * A lookup finds the value that its key had when the leaf's entry was loaded, since nothing in a
+ * chain changes.  A lookup that meets a REMOVE, or a page that was split since it read the parent,
+ * starts over as a single one.
+ *
  * **Writers** prepend a PUT or a DEL to a leaf.  begin() finds the leaf and makes the
  * record; commit() swaps the entry, and fails with -EAGAIN if another writer was first.
  * Records use space beside the base page, allocated and freed with it; only long keys

@@ -8,15 +8,17 @@
 #include "tree.h"
 
 /**
- * bw_leaf_find() - look up a key
+ * bw_leaf_find_in() - look up a key, given its group
  * @top: the newest record of the leaf that covers it
  * @want: the key
+ * @group: of its place in the leaf's base, from bw_prefetch_place()
  *
  * Return: its value, or NULL.
  */
-struct kvt_value *bw_leaf_find(const struct bw_rec *top, const struct bw_want *want)
+struct kvt_value *bw_leaf_find_in(const struct bw_rec *top, const struct bw_want *want,
+				  unsigned int group)
 {
-	unsigned int i, low = 0, high = BW_LENS, group = bw_prefetch_place(top->base, want);
+	unsigned int i, low = 0, high = BW_LENS;
 	bool merged = top->has_merge, less, same;
 	const struct bw_delta *delta;
 	const struct bw_page *page;

@@ -29,59 +29,92 @@ struct kvt_value *bw_get(struct kvt_index *index, const struct kvt_key *key,
 	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "kvtree: looking up outside of RCU");
 	if (unlikely(bw_seek(bw_tree(index), &want, 0, BW_SEEK_READ, &at)))
 		return ERR_PTR(-EBUSY);
-	value = bw_leaf_find(at.top, &want);
+	value = bw_leaf_find_in(at.top, &want, bw_prefetch_place(at.top->base, &want));
 	kvt_value_prefetch(value);
 	return value;
 }
 
-/* The leaf that a lookup of a batch will visit, or BW_ROOT if it is not known. */
-static u32 bw_guess_leaf(struct bw_tree *tree, const struct bw_want *want)
+/* A lookup of a batch. */
+struct bw_lookup {
+	struct bw_want want;
+	const struct bw_rec *top;	/* of the page where it is; NULL: use bw_get() */
+	u32 id;				/* of that page */
+	unsigned int group;		/* of the key's place in the leaf's base */
+};
+
+/* Load the page, and prefetch what bw_lookup_stays() reads. */
+static __always_inline void bw_lookup_load(struct bw_lookup *l, struct bw_tree *tree)
 {
-	struct bw_at at;
-	u32 id;
-
-	if (bw_seek(tree, want, 1, BW_SEEK_READ, &at))
-		return BW_ROOT;
-	id = bw_inner_find(at.top, want, false);
-	prefetch(bw_map_entry(tree->map, id));
-	return id;
-}
-
-/* Prefetch the position of a key in the base of its leaf, which has arrived. */
-static void bw_guess_place(const struct bw_rec *top, const struct bw_want *want)
-{
-	const struct bw_page *base = top->base;
-
-	/* The chain below a BW_REMOVE may have been freed. */
-	if (top->kind == BW_REMOVE)
-		return;
-	if (top->depth)
-		bw_prefetch_chain(top);
-	bw_prefetch_place(base, want);
+	kvt_park_loose(KVT_PARK_BW_SEEK);
+	l->top = bw_load(tree, l->id);
+	bw_prefetch(l->top);
 }
 
 /*
- * Look up at most BW_BATCH keys: prefetch for all of them, level by level, and then look
- * each up by itself.
+ * Whether the page has the key.  If it was split since the lookup read its parent, the key may be
+ * its right sibling's.  If it is being removed, the chain below may have been freed.
+ */
+static __always_inline bool bw_lookup_stays(struct bw_lookup *l)
+{
+	const struct bw_rec *top = l->top;
+
+	if (likely(top->kind != BW_REMOVE) &&
+	    (!top->high || likely(bw_cmp(&l->want, top->high) < 0)))
+		return true;
+	l->top = NULL;
+	return false;
+}
+
+/*
+ * Descend to the leaf without loading it, unless it is the root, whose id may be an inner page's
+ * when it is loaded again.  The pages above usually are in the cache.
+ */
+static __always_inline void bw_lookup_descend(struct bw_lookup *l, struct bw_tree *tree)
+{
+	l->id = BW_ROOT;
+	do {
+		bw_lookup_load(l, tree);
+		if (!bw_lookup_stays(l) || !l->top->level)
+			return;
+		l->id = bw_inner_find(l->top, &l->want, false);
+	} while (l->top->level > 1);
+	prefetch(bw_map_entry(tree->map, l->id));
+}
+
+/* Prefetch the key's place in the leaf, whose beginning has arrived. */
+static __always_inline void bw_lookup_place(struct bw_lookup *l)
+{
+	if (!bw_lookup_stays(l))
+		return;
+	if (l->top->depth)
+		bw_prefetch_chain(l->top);
+	l->group = bw_prefetch_place(l->top->base, &l->want);
+}
+
+/*
+ * Look up at most BW_BATCH keys.  Each step prefetches for all of them what the next one reads.
+ * The value found is the key's when its leaf is loaded: nothing in a chain changes afterwards.
  */
 static void bw_get_some(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr)
 {
-	struct bw_want want[BW_BATCH] __uninitialized;
+	struct bw_lookup some[BW_BATCH] __uninitialized;
 	struct bw_tree *tree = bw_tree(index);
-	u32 id[BW_BATCH] __uninitialized;
-	unsigned int i;
+	struct bw_lookup *l, *end = some + nr;
 
-	for (i = 0; i < nr; i++) {
-		want[i] = bw_want(lookups[i].key.data, lookups[i].key.len);
-		id[i] = bw_guess_leaf(tree, &want[i]);
+	for (l = some; l < end; l++) {
+		l->want = bw_want(lookups[l - some].key.data, lookups[l - some].key.len);
+		bw_lookup_descend(l, tree);
 	}
-	for (i = 0; i < nr; i++)
-		bw_prefetch(bw_load(tree, id[i]));
-	for (i = 0; i < nr; i++)
-		bw_guess_place(bw_load(tree, id[i]), &want[i]);
-	for (i = 0; i < nr; i++) {
-		lookups[i].value = bw_get(index, &lookups[i].key, NULL);
-		kvt_value_prefetch(lookups[i].value);
+	for (l = some; l < end; l++)
+		if (likely(l->top && l->top->level))
+			bw_lookup_load(l, tree);
+	for (l = some; l < end; l++)
+		if (likely(l->top))
+			bw_lookup_place(l);
+	for (l = some; l < end; l++, lookups++) {
+		lookups->value = likely(l->top) ? bw_leaf_find_in(l->top, &l->want, l->group) :
+						  bw_get(index, &lookups->key, NULL);
+		kvt_value_prefetch(lookups->value);
 	}
 }
 
@@ -99,6 +132,7 @@ void bw_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, struct kv
 {
 	unsigned int some;
 
+	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "kvtree: looking up outside of RCU");
 	for (; nr; nr -= some, lookups += some) {
 		some = min_t(unsigned int, nr, BW_BATCH);
 		bw_get_some(index, lookups, some);

@@ -446,7 +446,8 @@ void *bw_page_space(struct bw_page *page, u32 size);
 void bw_page_unspace(struct bw_page *page, void *rec, u32 size);
 
 /* chain.c */
-struct kvt_value *bw_leaf_find(const struct bw_rec *top, const struct bw_want *want);
+struct kvt_value *bw_leaf_find_in(const struct bw_rec *top, const struct bw_want *want,
+				  unsigned int group);
 u32 bw_inner_find(const struct bw_rec *top, const struct bw_want *want, bool before);
 void bw_part_load(const struct bw_rec *top, const struct bw_want *want, bool before,
 		  struct bw_part *part);

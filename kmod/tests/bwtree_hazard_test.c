@@ -1499,6 +1499,278 @@ static void a_round_looks_at_what_was_changed(struct kunit *test)
 	KUNIT_EXPECT_LE(test, hazard.passed, hazard.key * TOUCHED_IDS);
 }
 
+/* Batches of lookups */
+
+/* As many as are under way at once. */
+#define LOOKUPS		16u
+/* The first key that they look for; after it, every other. */
+#define LOOK_FROM	64u
+#define LOOK_TO		(LOOK_FROM + 2 * LOOKUPS)
+
+static struct {
+	struct kvt_lookup lookups[LOOKUPS];
+	struct kvt_cell cells[LOOKUPS];
+	int err[LOOKUPS];
+	u64 version[LOOKUPS];
+	/* Of the same keys, before others came between and afterwards. */
+	u64 was[LOOKUPS];
+	u64 is[LOOKUPS];
+	/* Others come between when the batch has come to so many pages. */
+	unsigned int nth;
+	void (*others)(struct kt *kt);
+	bool overtaken;
+	unsigned int steps;		/* of changes of structure that they have made */
+	unsigned int tidied;		/* leaves with records */
+} batch;
+
+/* Look up every other key, or with @step 0 one key as often as there are lookups. */
+static void look_up(struct kt *kt, unsigned int from, unsigned int step)
+{
+	unsigned int i;
+
+	for (i = 0; i < LOOKUPS; i++)
+		batch.lookups[i].key = key_of(from + i * step);
+	rcu_read_lock();
+	kt->ops->get_batch(kt->index, batch.lookups, batch.cells, LOOKUPS);
+	for (i = 0; i < LOOKUPS; i++)
+		batch.err[i] = kt_check(batch.lookups[i].value, &batch.lookups[i].key,
+					&batch.version[i]);
+	rcu_read_unlock();
+}
+
+/* Look the same keys up alone. */
+static void look_up_alone(struct kt *kt, u64 *versions)
+{
+	struct kvt_key key;
+	unsigned int i;
+
+	for (i = 0; i < LOOKUPS; i++) {
+		key = key_of(LOOK_FROM + 2 * i);
+		KUNIT_EXPECT_EQ(kt->test, 0, kt_get(kt, &key, &versions[i]));
+	}
+}
+
+static void a_batch_looks_each_key_up_once(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	unsigned int alone;
+
+	put_all(kt, 0, KEYS);
+	let_worker_rest(kt);
+	KUNIT_EXPECT_GT(test, bw_load(tree_of(kt), BW_ROOT)->level, 1);
+	act_between_steps(count_pages);
+	look_up_alone(kt, batch.was);
+	alone = hazard.passed;
+	look_up(kt, LOOK_FROM, 2);
+	act_between_steps(NULL);
+	KUNIT_EXPECT_EQ(test, 2 * alone, hazard.passed);
+}
+
+static void a_batch_may_look_for_the_same_key_several_times(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	unsigned int i;
+
+	put_all(kt, 0, KEYS);
+	del(kt, LOOK_FROM + 1);
+	look_up_alone(kt, batch.was);
+	look_up(kt, LOOK_FROM, 0);
+	for (i = 0; i < LOOKUPS; i++) {
+		KUNIT_EXPECT_EQ(test, 0, batch.err[i]);
+		KUNIT_EXPECT_EQ(test, batch.was[0], batch.version[i]);
+	}
+	look_up(kt, LOOK_FROM + 1, 0);
+	for (i = 0; i < LOOKUPS; i++)
+		KUNIT_EXPECT_EQ(test, -ENOENT, batch.err[i]);
+}
+
+static void put_some(struct kt *kt, unsigned int from, unsigned int step)
+{
+	for (; from < LOOK_TO; from += step)
+		put(kt, from);
+}
+
+/* Consolidate, or split, the leaves where the keys are. */
+static void tidy_some(struct kt *kt)
+{
+	unsigned int i;
+
+	for (i = LOOK_FROM; i < LOOK_TO; i += 2) {
+		batch.tidied += !!leaf_of(kt, i).depth;
+		tidy(kt, i);
+	}
+}
+
+static void others_split(struct kt *kt)
+{
+	u64 split = kvt_stats_read(&kt->stats, KVT_STAT_ENGINE + BW_NR_SPLIT);
+
+	put_some(kt, LOOK_FROM, 1);
+	tidy_some(kt);
+	/* The lower half's chain still has the old values of the upper half. */
+	put_some(kt, LOOK_FROM, 2);
+	batch.steps += kvt_stats_read(&kt->stats, KVT_STAT_ENGINE + BW_NR_SPLIT) - split;
+}
+
+static void others_consolidate(struct kt *kt)
+{
+	put_some(kt, LOOK_FROM, 2);
+	batch.tidied = 0;
+	tidy_some(kt);
+	batch.steps += batch.tidied;
+}
+
+static void others_merge(struct kt *kt)
+{
+	u64 merged = kt_stat(kt, KVTREE_STAT_NODE_UNLINK);
+	unsigned int i;
+
+	for (i = LOOK_FROM; i < LOOK_TO; i += 2)
+		del(kt, i);
+	batch.steps += kt_stat(kt, KVTREE_STAT_NODE_UNLINK) - merged;
+	put_some(kt, LOOK_FROM, 2);
+}
+
+static void overtake_batch(enum kvt_park at)
+{
+	if (at != KVT_PARK_BW_SEEK || hazard.passed++ != batch.nth)
+		return;
+	batch.overtaken = true;
+	batch.others(hazard.kt);
+}
+
+/*
+ * Others come between when a batch is at its nth page.  A lookup that has not come to its leaf by
+ * then finds what they have left.
+ */
+static void overtake_at(struct kt *kt, unsigned int nth)
+{
+	unsigned int i, above;
+
+	for (i = 0; i < KEYS; i += 2)
+		put(kt, i);
+	look_up_alone(kt, batch.was);
+	above = LOOKUPS * bw_load(tree_of(kt), BW_ROOT)->level;
+	batch.nth = nth;
+	batch.overtaken = false;
+	batch.steps = 0;
+	hazard.passed = 0;
+	act_between_steps(overtake_batch);
+	look_up(kt, LOOK_FROM, 2);
+	act_between_steps(NULL);
+	KUNIT_EXPECT_EQ_MSG(kt->test, batch.overtaken, !!batch.steps, "page %u", nth);
+	look_up_alone(kt, batch.is);
+	for (i = 0; i < LOOKUPS; i++) {
+		KUNIT_EXPECT_EQ_MSG(kt->test, 0, batch.err[i], "key %u, page %u", i, nth);
+		KUNIT_EXPECT_TRUE_MSG(kt->test, batch.version[i] == batch.is[i] ||
+				      (batch.version[i] == batch.was[i] && nth > above),
+				      "key %u, page %u", i, nth);
+	}
+}
+
+static void overtake(struct kunit *test, void (*others)(struct kt *kt))
+{
+	unsigned int nth = 0;
+	struct kt *kt;
+
+	batch.others = others;
+	do {
+		/* Pages that have been split once may have room for all the keys. */
+		kt = open_tree(test, SMALL);
+		overtake_at(kt, nth++);
+		kt_close(kt);
+	} while (batch.overtaken);
+	KUNIT_EXPECT_GT(test, nth, 2 * LOOKUPS);
+}
+
+static void a_batch_finds_what_others_split(struct kunit *test)
+{
+	overtake(test, others_split);
+}
+
+static void a_batch_finds_what_others_consolidate(struct kunit *test)
+{
+	overtake(test, others_consolidate);
+}
+
+static void a_batch_finds_what_others_merge(struct kunit *test)
+{
+	overtake(test, others_merge);
+}
+
+static void others_grow(struct kt *kt)
+{
+	put_all(kt, 4, KEYS);
+}
+
+/* Its id is an inner page's then. */
+static void a_batch_finds_what_was_in_a_root_that_others_split(struct kunit *test)
+{
+	unsigned int i, nth = 0;
+	struct kt *kt;
+
+	batch.others = others_grow;
+	do {
+		kt = open_tree(test, SMALL);
+		put_all(kt, 0, 4);
+		KUNIT_EXPECT_EQ(test, 0, bw_load(tree_of(kt), BW_ROOT)->level);
+		batch.nth = nth++;
+		batch.overtaken = false;
+		act_between_steps(overtake_batch);
+		look_up(kt, 1, 0);
+		act_between_steps(NULL);
+		for (i = 0; i < LOOKUPS; i++)
+			KUNIT_EXPECT_EQ_MSG(test, 0, batch.err[i], "lookup %u, page %u", i, nth);
+		kt_close(kt);
+	} while (batch.overtaken);
+	KUNIT_EXPECT_GE(test, nth, LOOKUPS);
+}
+
+/* A page that is at its own right, and whose keys are beyond it. */
+static struct {
+	struct bw_rec rec;
+	unsigned long *entry;
+	unsigned long was;
+	bool lost;			/* a reader had to be let out */
+} ring;
+
+static void leave_ring(enum kvt_park at)
+{
+	if (at != KVT_PARK_BW_SEEK || hazard.passed++ < 4 * BW_READ_BUDGET)
+		return;
+	ring.lost = true;
+	WRITE_ONCE(*ring.entry, ring.was);
+}
+
+static void a_batch_gives_up_the_key_that_a_single_lookup_would(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	unsigned int i;
+	u32 id;
+
+	put_all(kt, 0, KEYS);
+	id = page_at(kt, LOOK_FROM, 0);
+	ring.lost = false;
+	ring.entry = bw_map_entry(tree_of(kt)->map, id);
+	ring.was = *ring.entry;
+	ring.rec = *(const struct bw_rec *)ring.was;
+	ring.rec.kind = BW_SPLIT;
+	ring.rec.next = (struct bw_rec *)ring.was;
+	ring.rec.high = bw_page_low(ring.rec.base);
+	ring.rec.right = id;
+	smp_store_release(ring.entry, (unsigned long)&ring.rec);	/* as bw_publish() */
+	act_between_steps(leave_ring);
+	look_up(kt, LOOK_FROM, 2);
+	act_between_steps(NULL);
+	WRITE_ONCE(*ring.entry, ring.was);
+	KUNIT_EXPECT_FALSE(test, ring.lost);
+	for (i = 0; i < LOOKUPS; i++)
+		KUNIT_EXPECT_EQ_MSG(test, page_at(kt, LOOK_FROM + 2 * i, 0) == id ? -EBUSY : 0,
+				    batch.err[i], "key %u", i);
+	KUNIT_EXPECT_EQ(test, -EBUSY, batch.err[0]);
+	KUNIT_EXPECT_EQ(test, 0, batch.err[LOOKUPS - 1]);
+}
+
 static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_reader_gives_up_wherever_its_budget_ends),
 	KUNIT_CASE(a_change_writes_no_line_that_lookups_read),
@@ -1532,6 +1804,13 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_round_without_memory_ends_and_the_next_goes_on_behind),
 	KUNIT_CASE(a_round_ends_when_its_tree_does),
 	KUNIT_CASE(a_round_looks_at_what_was_changed),
+	KUNIT_CASE(a_batch_looks_each_key_up_once),
+	KUNIT_CASE(a_batch_may_look_for_the_same_key_several_times),
+	KUNIT_CASE(a_batch_finds_what_others_split),
+	KUNIT_CASE(a_batch_finds_what_others_consolidate),
+	KUNIT_CASE(a_batch_finds_what_others_merge),
+	KUNIT_CASE(a_batch_finds_what_was_in_a_root_that_others_split),
+	KUNIT_CASE(a_batch_gives_up_the_key_that_a_single_lookup_would),
 	{}
 };
 

@@ -16,6 +16,8 @@
 
 #define BW_KEYS		160
 #define BW_ROUNDS	6
+/* In a batch. */
+#define BW_LOOKUPS	20
 /* Four entries and a few. */
 #define BW_SMALL	100
 
@@ -45,6 +47,8 @@ static struct bw_scene {
 	unsigned int wrong_key;
 	u8 data[BW_KEYS][8];
 	DECLARE_BITMAP(present, BW_KEYS);
+	struct kvt_lookup lookups[BW_LOOKUPS];
+	struct kvt_cell cells[BW_LOOKUPS];
 } scene;
 
 static struct kvt_key scene_key(unsigned int i)
@@ -61,19 +65,44 @@ static void scene_fail(const char *wrong, enum kvt_park at, unsigned int key)
 	scene.wrong_key = key;
 }
 
+/* Judge what a lookup found. */
+static void scene_judge(const char *what, enum kvt_park at, unsigned int i, int err)
+{
+	int want = test_bit(i, scene.present) ? 0 : -ENOENT;
+
+	if (err != want && (i != scene.busy_key || (err && err != -ENOENT)))
+		scene_fail(what, at, i);
+}
+
+/* The same keys in batches, the first of each a second time at its end. */
+static void scene_get_batches(enum kvt_park at)
+{
+	const struct kvt_index_ops *ops = scene.kt->ops;
+	unsigned int i, n;
+
+	for (i = 0; i < BW_KEYS; i += BW_LOOKUPS - 1) {
+		for (n = 0; n < BW_LOOKUPS - 1 && i + n < BW_KEYS; n++)
+			scene.lookups[n].key = scene_key(i + n);
+		scene.lookups[n].key = scene_key(i);
+		ops->get_batch(scene.kt->index, scene.lookups, scene.cells, n + 1);
+		scene_judge("the second of two lookups of a batch", at, i,
+			    kt_check(scene.lookups[n].value, &scene.lookups[n].key, NULL));
+		while (n--)
+			scene_judge("a lookup of a batch", at, i + n,
+				    kt_check(scene.lookups[n].value, &scene.lookups[n].key, NULL));
+	}
+}
+
 static void scene_get_all(enum kvt_park at)
 {
 	unsigned int i;
-	int want, err;
 
 	for (i = 0; i < BW_KEYS; i++) {
 		const struct kvt_key key = scene_key(i);
 
-		want = test_bit(i, scene.present) ? 0 : -ENOENT;
-		err = kt_get_rcu(scene.kt, &key, NULL);
-		if (err != want && (i != scene.busy_key || (err && err != -ENOENT)))
-			scene_fail("a lookup", at, i);
+		scene_judge("a lookup", at, i, kt_get_rcu(scene.kt, &key, NULL));
 	}
+	scene_get_batches(at);
 }
 
 /* The number of present keys, without the one that is being changed. */
