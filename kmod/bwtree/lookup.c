@@ -94,8 +94,10 @@ static __always_inline void bw_lookup_place(struct bw_lookup *l)
 /*
  * Look up at most BW_BATCH keys.  Each step prefetches for all of them what the next one reads.
  * The value found is the key's when its leaf is loaded: nothing in a chain changes afterwards.
+ * Without @find, the lookups end when the keys' places are being fetched.
  */
-static void bw_get_some(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr)
+static void bw_get_some(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr,
+			bool find)
 {
 	struct bw_lookup some[BW_BATCH] __uninitialized;
 	struct bw_tree *tree = bw_tree(index);
@@ -111,6 +113,8 @@ static void bw_get_some(struct kvt_index *index, struct kvt_lookup *lookups, uns
 	for (l = some; l < end; l++)
 		if (likely(l->top))
 			bw_lookup_place(l);
+	if (!find)
+		return;
 	for (l = some; l < end; l++, lookups++) {
 		lookups->value = likely(l->top) ? bw_leaf_find_in(l->top, &l->want, l->group) :
 						  bw_get(index, &lookups->key, NULL);
@@ -122,7 +126,7 @@ static void bw_get_some(struct kvt_index *index, struct kvt_lookup *lookups, uns
  * bw_get_batch() - see struct kvt_index_ops
  * @index: the tree
  * @lookups: the keys, and what they map to
- * @cells: not used: every value has a block
+ * @cells: not used, since every value has a block; NULL: only fetch
  * @nr: their number
  *
  * Context: under rcu_read_lock(), any context.
@@ -135,6 +139,6 @@ void bw_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, struct kv
 	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "kvtree: looking up outside of RCU");
 	for (; nr; nr -= some, lookups += some) {
 		some = min_t(unsigned int, nr, BW_BATCH);
-		bw_get_some(index, lookups, some);
+		bw_get_some(index, lookups, some, cells);
 	}
 }

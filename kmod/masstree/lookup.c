@@ -222,7 +222,10 @@ static __always_inline enum mt_fast_step mt_batch_step(struct mt_fast *c, struct
 	return step;
 }
 
-/* Look up at most MT_BATCH keys, one step of each in turn (EuroSys 2012, 4.8). */
+/*
+ * Look up at most MT_BATCH keys, one step of each in turn (EuroSys 2012, 4.8).  Without cells, a
+ * lookup ends where its memory has been fetched, or where it would need a probe, which may wait.
+ */
 static void mt_get_some(struct mt_tree *tree, struct kvt_lookup *lookups,
 			struct kvt_cell *cells, unsigned int nr)
 {
@@ -246,10 +249,12 @@ static void mt_get_some(struct mt_tree *tree, struct kvt_lookup *lookups,
 				i++;
 				continue;
 			}
+			left[i] = left[--nr];
+			if (unlikely(!cells))
+				continue;
 			lookup = &lookups[c - fast];
 			lookup->value = mt_fast_result(c, tree, step, &lookup->key,
 						       &cells[c - fast]);
-			left[i] = left[--nr];
 		}
 	}
 }
@@ -258,7 +263,7 @@ static void mt_get_some(struct mt_tree *tree, struct kvt_lookup *lookups,
  * mt_get_batch() - see struct kvt_index_ops
  * @index: the tree
  * @lookups: the keys, and their values
- * @cells: for values without blocks, one for each
+ * @cells: for values without blocks, one for each; NULL: only fetch
  * @nr: their number
  *
  * Context: under rcu_read_lock(), any context.
@@ -269,7 +274,7 @@ void mt_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, struct kv
 	unsigned int some;
 
 	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "kvtree: looking up outside of RCU");
-	for (; nr; nr -= some, lookups += some, cells += some) {
+	for (; nr; nr -= some, lookups += some, cells += cells ? some : 0) {
 		some = min_t(unsigned int, nr, MT_BATCH);
 		mt_get_some(mt_tree(index), lookups, cells, some);
 	}

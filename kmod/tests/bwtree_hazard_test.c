@@ -1742,14 +1742,10 @@ static void leave_ring(enum kvt_park at)
 	WRITE_ONCE(*ring.entry, ring.was);
 }
 
-static void a_batch_gives_up_the_key_that_a_single_lookup_would(struct kunit *test)
+static u32 make_ring(struct kt *kt)
 {
-	struct kt *kt = open_tree(test, SMALL);
-	unsigned int i;
-	u32 id;
+	u32 id = page_at(kt, LOOK_FROM, 0);
 
-	put_all(kt, 0, KEYS);
-	id = page_at(kt, LOOK_FROM, 0);
 	ring.lost = false;
 	ring.entry = bw_map_entry(tree_of(kt)->map, id);
 	ring.was = *ring.entry;
@@ -1759,6 +1755,17 @@ static void a_batch_gives_up_the_key_that_a_single_lookup_would(struct kunit *te
 	ring.rec.high = bw_page_low(ring.rec.base);
 	ring.rec.right = id;
 	smp_store_release(ring.entry, (unsigned long)&ring.rec);	/* as bw_publish() */
+	return id;
+}
+
+static void a_batch_gives_up_the_key_that_a_single_lookup_would(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	unsigned int i;
+	u32 id;
+
+	put_all(kt, 0, KEYS);
+	id = make_ring(kt);
 	act_between_steps(leave_ring);
 	look_up(kt, LOOK_FROM, 2);
 	act_between_steps(NULL);
@@ -1769,6 +1776,29 @@ static void a_batch_gives_up_the_key_that_a_single_lookup_would(struct kunit *te
 				    batch.err[i], "key %u", i);
 	KUNIT_EXPECT_EQ(test, -EBUSY, batch.err[0]);
 	KUNIT_EXPECT_EQ(test, 0, batch.err[LOOKUPS - 1]);
+}
+
+static void a_batch_that_only_fetches_starts_no_lookup_over(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	unsigned int once;
+
+	put_all(kt, 0, KEYS);
+	let_worker_rest(kt);
+	act_between_steps(count_pages);
+	look_up(kt, LOOK_FROM, 2);
+	once = hazard.passed;
+	act_between_steps(NULL);
+	make_ring(kt);
+	hazard.passed = 0;
+	act_between_steps(count_pages);
+	rcu_read_lock();
+	kt->ops->get_batch(kt->index, batch.lookups, NULL, LOOKUPS);
+	rcu_read_unlock();
+	act_between_steps(NULL);
+	WRITE_ONCE(*ring.entry, ring.was);
+	KUNIT_EXPECT_EQ(test, once, hazard.passed);
+	KUNIT_EXPECT_EQ(test, 0, kt_stat(kt, KVTREE_STAT_READ_BUSY));
 }
 
 static struct kunit_case hazard_cases[] = {
@@ -1811,6 +1841,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_batch_finds_what_others_merge),
 	KUNIT_CASE(a_batch_finds_what_was_in_a_root_that_others_split),
 	KUNIT_CASE(a_batch_gives_up_the_key_that_a_single_lookup_would),
+	KUNIT_CASE(a_batch_that_only_fetches_starts_no_lookup_over),
 	{}
 };
 

@@ -607,6 +607,38 @@ static void a_reader_on_top_of_a_writer_does_not_wait_for_it(struct kunit *test)
 	expect_get(kt, 0, key);
 }
 
+/* A writer that never ends with the only leaf. */
+static void lookups_that_only_fetch_do_not_wait_for_a_writer(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct mt_node *leaf = mt_root(mt_tree(kt->index));
+	struct kvt_lookup lookups[MT_LEAF_WIDTH];
+	struct kvt_cell cells[MT_LEAF_WIDTH];
+	u64 version;
+	u32 i;
+
+	put_numbers(kt, 0, MT_LEAF_WIDTH);
+	for (i = 0; i < MT_LEAF_WIDTH; i++)
+		lookups[i].key = number_key(test, 0, i);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, clear_loose_hook, NULL));
+	waits = 0;
+	WRITE_ONCE(kvt_park_loose_hook, count_waits);
+	version = READ_ONCE(leaf->version);
+	WRITE_ONCE(leaf->version, version | MT_INSERTING);
+	rcu_read_lock();
+	kt->ops->get_batch(kt->index, lookups, NULL, MT_LEAF_WIDTH);
+	KUNIT_EXPECT_EQ(test, 0, waits);
+	expect_stat(kt, KVTREE_STAT_READ_BUSY, 0);
+	kt->ops->get_batch(kt->index, lookups, cells, MT_LEAF_WIDTH);
+	rcu_read_unlock();
+	KUNIT_EXPECT_NE(test, 0, waits);
+	expect_stat(kt, KVTREE_STAT_READ_BUSY, MT_LEAF_WIDTH);
+	WRITE_ONCE(leaf->version, version);
+	kunit_release_action(test, clear_loose_hook, NULL);
+	for (i = 0; i < MT_LEAF_WIDTH; i++)
+		expect_get(kt, 0, lookups[i].key);
+}
+
 static void keys_are_found_while_the_root_of_a_sub_layer_grows(struct kunit *test)
 {
 	grow_root_of_layer(test, 1);
@@ -2041,6 +2073,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_leaf_goes_with_the_layer_that_the_worker_takes_out),
 	KUNIT_CASE(a_leaf_stays_locked_while_it_becomes_the_root),
 	KUNIT_CASE(a_reader_on_top_of_a_writer_does_not_wait_for_it),
+	KUNIT_CASE(lookups_that_only_fetch_do_not_wait_for_a_writer),
 	KUNIT_CASE(keys_are_found_while_the_root_of_a_sub_layer_grows),
 	KUNIT_CASE(a_scan_sees_each_stable_key_once_across_root_growth),
 	KUNIT_CASE(a_scan_never_takes_a_length_for_that_of_another_key),
