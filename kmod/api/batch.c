@@ -5,8 +5,9 @@
  * Operations are copied in once, a chunk at a time, and executed in order.  Each is copied
  * out right after it ran, so that at most one change goes unreported if the array cannot
  * be written.  Consecutive plain GETs are looked up together, which overlaps the index's
- * memory accesses, and copied out in the same RCU read section.  Any page fault leaves the
- * store; if it is destroyed before the fault ends, so does the batch.
+ * memory accesses, and copied out in the same RCU read section.  The keys of a chunk's changes
+ * are looked up together as well, ahead of the first of them, for nothing but these accesses.
+ * Any page fault leaves the store; if it is destroyed before the fault ends, so does the batch.
  */
 #include <linux/err.h>
 #include <linux/minmax.h>
@@ -22,8 +23,10 @@
 #include "user.h"
 
 #define KVT_CHUNK	32
+/* Looking ahead takes as long for each of a few changes as for each of many, and saves less. */
+#define KVT_AHEAD_MIN	4
 
-/* Scratch memory: copied operations, and the state of a run of GETs. */
+/* Scratch memory: copied operations, and what is looked up together. */
 struct chunk {
 	struct kvtree_op ops[KVT_CHUNK];
 	struct kvt_lookup lookups[KVT_CHUNK];
@@ -250,6 +253,60 @@ static int run_gets(struct run *run, struct chunk *chunk, u32 first, u32 n)
 	return run_answer(run, &chunk->ops[first], i) ?: err;
 }
 
+/* Whether an operation is a change that is not refused. */
+static bool op_changes(const struct kvt_op_ctx *ctx, const struct kvtree_op *op)
+{
+	return !kvt_op_check(ctx, op) && kvt_op_is_update(op);
+}
+
+/*
+ * Take the keys of a chunk's changes from @first on, except those for which there is no room or
+ * that are not in memory.  Returns how many they are.
+ */
+static u32 changes_keys(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 first, u32 nr)
+{
+	const struct kvtree_op *op;
+	u32 used = 0, n = 0, i;
+	struct kvt_key *key;
+
+	for (i = first; i < nr; i++) {
+		op = &chunk->ops[i];
+		if (!op_changes(ctx, op))
+			continue;
+		key = &chunk->lookups[n].key;
+		key->len = op->key_len;
+		key->data = op->key_inline;
+		if (!(op->flags & KVTREE_F_KEY_INLINE)) {
+			/* A page fault is the operation's own, when those before it are done. */
+			if (op->key_len > sizeof(chunk->keys) - used ||
+			    !kvt_copy_in_nofault(chunk->keys + used, op->key, op->key_len))
+				continue;
+			key->data = chunk->keys + used;
+			used += op->key_len;
+		}
+		n++;
+	}
+	return n;
+}
+
+/*
+ * Look up the keys of a chunk's changes together, so that the memory that each of them will read
+ * is fetched at the same time.  Nothing else comes of it: those before it and others may change
+ * a key before its turn comes.
+ */
+static void changes_look_ahead(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 first,
+			       u32 nr)
+{
+	struct kvt_index *index = ctx->store->index;
+	u32 n = changes_keys(ctx, chunk, first, nr);
+
+	if (n < KVT_AHEAD_MIN)
+		return;
+	rcu_read_lock();
+	index->ops->get_batch(index, chunk->lookups, NULL, n);
+	rcu_read_unlock();
+}
+
 /* Between two operations: should the batch end here? */
 static int run_stop(const struct run *run)
 {
@@ -265,6 +322,7 @@ static int run_stop(const struct run *run)
 
 static int run_chunk(struct run *run, struct chunk *chunk, u32 nr)
 {
+	bool ahead = false;
 	u32 first = 0, n;
 	int err;
 
@@ -278,6 +336,10 @@ static int run_chunk(struct run *run, struct chunk *chunk, u32 nr)
 		/* Copying an outcome or a key may have left the store. */
 		if (unlikely(!kvt_op_inside(run->ctx)))
 			return -ESTALE;
+		if (!n && !ahead && op_changes(run->ctx, &chunk->ops[first])) {
+			changes_look_ahead(run->ctx, chunk, first, nr);
+			ahead = true;
+		}
 		if (n)
 			err = run_gets(run, chunk, first, n);
 		else
