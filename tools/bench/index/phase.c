@@ -185,6 +185,39 @@ static void get_batches(struct worker *w, unsigned int id)
 	}
 }
 
+static void put_some(struct worker *w, unsigned int id)
+{
+	struct rng rng = random_state(id);
+	uint64_t n, nr = share(run.r.nr_ops, id);
+
+	for (; w->ops < nr; w->ops++) {
+		n = rng_below(&rng, run.config->nr_keys);
+		put_one(n);
+		w->found += n;
+		pause_at(w->ops);
+	}
+}
+
+static void put_batches(struct worker *w, unsigned int id)
+{
+	struct rng rng = random_state(id);
+	uint64_t j, n, nr = share(run.r.nr_ops, id);
+	uint8_t bytes[BATCH][BENCH_KEY_MAX];
+	struct bench_key_ref key[BATCH];
+	union bench_value value[BATCH];
+
+	for (; w->ops < nr; w->ops += BATCH) {
+		for (j = 0; j < BATCH; j++) {
+			n = rng_below(&rng, run.config->nr_keys);
+			key[j] = make_key(n, bytes[j]);
+			make_value(n, run.r.seed, &value[j]);
+			w->found += n;
+		}
+		run.s->put_batch(key, value);
+		pause_at(w->ops / BATCH * PAUSE);
+	}
+}
+
 static void scan_some(struct worker *w, unsigned int id)
 {
 	struct rng rng = random_state(id);
@@ -242,6 +275,8 @@ static const struct phase_kind {
 	[PHASE_CHASE]	 = { chase },
 	[PHASE_GET]	 = { get_some },
 	[PHASE_BATCH]	 = { get_batches },
+	[PHASE_PUT]	 = { put_some, .writer = true },
+	[PHASE_PUT_BATCH] = { put_batches, .writer = true },
 	[PHASE_SCAN_100] = { scan_some },
 	[PHASE_SCAN]	 = { scan_some },
 	[PHASE_CHURN]	 = { churn, .writer = true },
@@ -307,6 +342,8 @@ static bool can(const struct subject *s)
 		return s->chase && run.r.phase == PHASE_CHASE;
 	if (s->one_writer && kinds[run.r.phase].writer && run.r.threads > 1)
 		return false;
+	if (run.r.phase == PHASE_PUT || run.r.phase == PHASE_PUT_BATCH)
+		return s->put_batch;
 	return run.r.phase != PHASE_BATCH || s->get_batch;
 }
 

@@ -13,6 +13,8 @@ enum phase {
 	PHASE_CHASE,		/* only for the subject "chase" */
 	PHASE_GET,
 	PHASE_BATCH,		/* gets, 32 at once */
+	PHASE_PUT,		/* updates; where there are batches of them */
+	PHASE_PUT_BATCH,	/* ... 32 at once */
 	PHASE_SCAN_100,		/* 100 keys from a random key on; counts keys */
 	PHASE_SCAN,		/* 1 to 100 */
 	PHASE_MIX,		/* a get or an update, chosen by Zipf */

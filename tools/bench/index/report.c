@@ -193,6 +193,27 @@ static void add_peers(json_t *results, const struct row *rows, unsigned int nr)
 	}
 }
 
+/* What batches bring to an engine: beside the same operations, one after the other. */
+static void add_gain(json_t *results, const struct row *rows, unsigned int nr,
+		     const char *subject, const char *prefix, const char *work, const char *keys)
+{
+	char batch[32], alone[32], name[96];
+
+	snprintf(batch, sizeof(batch), "batch32_%s_%s", work, keys);
+	snprintf(alone, sizeof(alone), "%s_%s", work, keys);
+	snprintf(name, sizeof(name), "%s%s_vs_%s", prefix, batch, alone);
+	add_ratio(results, name, find(rows, nr, subject, batch, 1),
+		  find(rows, nr, subject, alone, 1));
+}
+
+static void add_gains(json_t *results, const struct row *rows, unsigned int nr, const char *keys)
+{
+	add_gain(results, rows, nr, OWN, "", "get", keys);
+	add_gain(results, rows, nr, OWN, "", "put", keys);
+	add_gain(results, rows, nr, "bwtree", "bwtree_", "get", keys);
+	add_gain(results, rows, nr, "bwtree", "bwtree_", "put", keys);
+}
+
 /* Batches are compared with the gets of the others, which have no batches. */
 static void add_batches(json_t *results, const struct row *rows, unsigned int nr)
 {
@@ -204,9 +225,7 @@ static void add_batches(json_t *results, const struct row *rows, unsigned int nr
 	for (i = 0; keys[i]; i++) {
 		snprintf(batch, sizeof(batch), "batch32_get_%s", keys[i]);
 		snprintf(get, sizeof(get), "get_%s", keys[i]);
-		snprintf(name, sizeof(name), "%s_vs_%s", batch, get);
-		add_ratio(results, name, find(rows, nr, OWN, batch, 1),
-			  find(rows, nr, OWN, get, 1));
+		add_gains(results, rows, nr, keys[i]);
 		for (r = rows; r < rows + nr; r++) {
 			if (find(rows, nr, r->subject, get, 1) != r || !strcmp(r->subject, OWN))
 				continue;

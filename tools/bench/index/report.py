@@ -26,6 +26,7 @@ WORK = {
     "batch32_get": "Look up, 32 at once",
     "scan100": "Scan 100 pairs",
     "put": "Replace",
+    "batch32_put": "Replace, 32 at once",
 }
 KEYS = {
     "W1": "random 8-byte keys",

@@ -99,6 +99,8 @@ struct subject {
 	bool (*get)(struct bench_key_ref key, union bench_value *value);
 	/* Returns how many of the BATCH keys exist; their values are numbers. */
 	unsigned int (*get_batch)(const struct bench_key_ref *keys, uint64_t *values);
+	/* The same of put(), of BATCH keys. */
+	void (*put_batch)(const struct bench_key_ref *keys, const union bench_value *values);
 	/* Copies up to @nr keys and values from @key on.  Returns how many. */
 	unsigned int (*scan)(struct bench_key_ref key, unsigned int nr, struct bench_scan *out);
 	/* Returns whether the key existed. */

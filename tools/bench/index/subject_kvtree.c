@@ -341,20 +341,42 @@ static bool kv_get(struct bench_key_ref key, union bench_value *value)
 	return found;
 }
 
+/* Without cells, only fetch.  Under rcu_read_lock(). */
+static void look_up_batch(const struct bench_key_ref *keys, struct kvt_lookup *lookups,
+			  struct kvt_cell *cells)
+{
+	unsigned int i;
+
+	for (i = 0; i < BATCH; i++)
+		lookups[i].key = (struct kvt_key) { keys[i].data, keys[i].len };
+	ops->get_batch(kv_index, lookups, cells, BATCH);
+}
+
 static unsigned int kv_get_batch(const struct bench_key_ref *keys, uint64_t *values)
 {
 	struct kvt_lookup lookups[BATCH];
 	struct kvt_cell cells[BATCH];
 	unsigned int i, found = 0;
 
-	for (i = 0; i < BATCH; i++)
-		lookups[i].key = (struct kvt_key) { keys[i].data, keys[i].len };
 	rcu_read_lock();
-	ops->get_batch(kv_index, lookups, cells, BATCH);
+	look_up_batch(keys, lookups, cells);
 	for (i = 0; i < BATCH; i++)
 		found += copy_number(lookups[i].value, &values[i]);
 	rcu_read_unlock();
 	return found;
+}
+
+/* As the device does it: it looks the keys up together, and then makes one change after another. */
+static void kv_put_batch(const struct bench_key_ref *keys, const union bench_value *values)
+{
+	struct kvt_lookup lookups[BATCH];
+	unsigned int i;
+
+	rcu_read_lock();
+	look_up_batch(keys, lookups, NULL);
+	rcu_read_unlock();
+	for (i = 0; i < BATCH; i++)
+		kv_put(keys[i], &values[i]);
 }
 
 /* Pairs requested at once. */
@@ -438,7 +460,7 @@ const struct subject subject_kvtree = {
 	.name = "kvtree", .init = kv_init, .enter = kv_enter, .begin = kv_begin, .end = kv_end,
 	.pause = cond_resched, .clear = kv_clear, .memory = kv_memory, .put = kv_put,
 	.get = kv_get, .get_batch = kv_get_batch, .scan = kv_scan, .remove = kv_remove,
-	.put_column = kv_put_column, .long_values = true,
+	.put_batch = kv_put_batch, .put_column = kv_put_column, .long_values = true,
 };
 
 const struct subject subject_bwtree = {
@@ -446,5 +468,5 @@ const struct subject subject_bwtree = {
 	.swaps = bw_swaps,
 	.pause = cond_resched, .clear = kv_clear, .memory = kv_memory, .put = kv_put,
 	.get = kv_get, .get_batch = kv_get_batch, .scan = kv_scan, .remove = kv_remove,
-	.put_column = kv_put_column, .long_values = true,
+	.put_batch = kv_put_batch, .put_column = kv_put_column, .long_values = true,
 };

@@ -7,6 +7,8 @@ static const struct step random_8[] = {
 	{ "chase", "W1", PHASE_CHASE },
 	{ "get_W1", "W1", PHASE_GET },
 	{ "batch32_get_W1", "W1", PHASE_BATCH },
+	{ "put_W1", "W1", PHASE_PUT },
+	{ "batch32_put_W1", "W1", PHASE_PUT_BATCH },
 	{ "scan100_W1", "W1", PHASE_SCAN_100 },
 	{ "scan_W4", "W4", PHASE_SCAN },
 	{ "mix_W5", "W5", PHASE_MIX },
@@ -18,6 +20,8 @@ static const struct step decimal[] = {
 	{ "insert_W2", "W2", PHASE_INSERT },
 	{ "get_W2", "W2", PHASE_GET },
 	{ "batch32_get_W2", "W2", PHASE_BATCH },
+	{ "put_W2", "W2", PHASE_PUT },
+	{ "batch32_put_W2", "W2", PHASE_PUT_BATCH },
 	{ "scan100_W2", "W2", PHASE_SCAN_100 },
 	{ 0 }
 };
@@ -26,6 +30,8 @@ static const struct step prefix_40[] = {
 	{ "insert_W3", "W3", PHASE_INSERT },
 	{ "get_W3", "W3", PHASE_GET },
 	{ "batch32_get_W3", "W3", PHASE_BATCH },
+	{ "put_W3", "W3", PHASE_PUT },
+	{ "batch32_put_W3", "W3", PHASE_PUT_BATCH },
 	{ "scan100_W3", "W3", PHASE_SCAN_100 },
 	{ 0 }
 };
