@@ -137,6 +137,7 @@ void kvt_disks_lock(struct kvt_devs *devs)
 	for (i = 0; i < devs->nr_disks; i++)
 		mutex_lock_nested(&devs->disks[i]->lock, i);
 }
+KVT_EXPORT_FOR_TESTS(kvt_disks_lock);
 
 /**
  * kvt_disks_unlock() - end of kvt_disks_lock()
@@ -149,6 +150,7 @@ void kvt_disks_unlock(struct kvt_devs *devs)
 	for (i = 0; i < devs->nr_disks; i++)
 		mutex_unlock(&devs->disks[i]->lock);
 }
+KVT_EXPORT_FOR_TESTS(kvt_disks_unlock);
 
 /**
  * kvt_disks_ask() - note how many flushes of the devices' disks have begun
@@ -169,7 +171,7 @@ void kvt_disks_ask(const struct kvt_devs *devs, u64 *begun)
 KVT_EXPORT_FOR_TESTS(kvt_disks_ask);
 
 /**
- * kvt_disks_flushed() - whether other logs have flushed the disks of devices
+ * kvt_disks_flushed() - whether the disks of devices have been flushed since
  * @devs: the devices
  * @begun: of kvt_disks_ask()
  *

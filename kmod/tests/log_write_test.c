@@ -5,6 +5,7 @@
  */
 #include <linux/blkdev.h>
 #include <linux/cpumask.h>
+#include <linux/delay.h>
 #include <linux/major.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
@@ -408,6 +409,56 @@ static void one_flush_is_enough_for_all_that_ask_before_it_begins(struct kunit *
 	kvt_disks_begin(other);
 	KUNIT_EXPECT_FALSE(test, kvt_disks_flushed(devs, begun));
 	kvt_disks_leave(other);
+	kvt_disks_leave(devs);
+}
+
+struct flusher {
+	struct kvt_devs *devs;
+	bool begun;
+};
+
+static int flusher_run(void *arg)
+{
+	struct flusher *flusher = arg;
+
+	WRITE_ONCE(flusher->begun, true);
+	return kvt_devs_flush(flusher->devs);
+}
+
+/* Wait until a thread waits for the disk. */
+static bool flusher_waits(const struct kt_thread *thread, const struct flusher *flusher)
+{
+	unsigned int turns;
+
+	for (turns = 0; turns < KT_TURNS_MAX; turns++) {
+		if (READ_ONCE(flusher->begun) &&
+		    READ_ONCE(thread->task->__state) == TASK_UNINTERRUPTIBLE)
+			return true;
+		msleep(1);
+	}
+	return false;
+}
+
+static void a_log_that_has_waited_for_a_later_flush_needs_none(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_devs *devs = &lw->log->devs;
+	struct flusher flusher = { .devs = devs };
+	struct kt_thread thread;
+
+	lw_open_disk(lw);
+	KUNIT_EXPECT_EQ(test, 0, kvt_disks_use(devs));
+	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&thread, 0, flusher_run, &flusher));
+	kvt_disks_lock(devs);
+	kt_thread_start(&thread);
+	KUNIT_EXPECT_TRUE(test, flusher_waits(&thread, &flusher));
+	kvt_disks_begin(devs);
+	kvt_disks_end(devs);
+	kvt_disks_unlock(devs);
+	KUNIT_EXPECT_EQ(test, 0, kt_thread_join(&thread));
+	KUNIT_EXPECT_EQ(test, 0, kvt_stats_read(&lw->stats, KVTREE_STAT_LOG_FLUSHES));
+	KUNIT_EXPECT_EQ(test, 0, kvt_devs_flush(devs));
+	KUNIT_EXPECT_EQ(test, 1, kvt_stats_read(&lw->stats, KVTREE_STAT_LOG_FLUSHES));
 	kvt_disks_leave(devs);
 }
 
@@ -920,6 +971,7 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_commit_looks_only_at_streams_with_records),
 	KUNIT_CASE(a_stream_with_records_of_the_next_epoch_is_not_forgotten),
 	KUNIT_CASE(one_flush_is_enough_for_all_that_ask_before_it_begins),
+	KUNIT_CASE(a_log_that_has_waited_for_a_later_flush_needs_none),
 	KUNIT_CASE(a_commit_without_room_for_its_record_closes_no_epoch),
 	KUNIT_CASE(versions_beyond_the_lease_wait_for_a_commit),
 	KUNIT_CASE(an_idle_log_has_one_empty_epoch_at_its_end),
