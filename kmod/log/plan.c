@@ -52,7 +52,7 @@ static u64 marked_bytes(const struct kvt_saved *saved, u32 i)
 {
 	const struct kvt_log_piece *base = &saved->old->range[i]->piece[0];
 
-	return div_u64(piece_bytes(base), max(base->records, 1U)) *
+	return div_u64(kvt_log_piece_bytes(base), max(base->records, 1U)) *
 	       bitmap_weight(kvt_mark_bits(saved->marks[i]), KVT_COVER_BITS);
 }
 
