@@ -138,7 +138,7 @@ TEST_F(engine, created_store_can_be_listed_opened_used_and_destroyed)
 	EXPECT_EQ(1000, info.limit_keys);
 	EXPECT_EQ(0, info.keys);
 	EXPECT_EQ(variant->page_size, info.page_size);
-	EXPECT_EQ(0, info.reserved2 | info.reserved);
+	EXPECT_EQ(0, info.progress | info.reserved);
 	EXPECT_EQ(0, memcmp(info.uuid, none, sizeof(none)));
 
 	fd = kvt_store(self->dev, self->name, RW);
