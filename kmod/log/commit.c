@@ -54,7 +54,7 @@ static struct kvt_stream *commit_seal(struct kvt_log *log, u64 epoch)
 	struct kvt_stream *own = NULL;
 	u32 i;
 
-	kvt_log_for_each_dirty(i, log) {
+	for_each_set_bit(i, log->dirty, log->nr_streams) {
 		if (!kvt_stream_close(&log->streams[i], epoch))
 			continue;
 		if (own)
@@ -70,7 +70,7 @@ static int commit_flush(struct kvt_log *log, const struct kvt_stream *own, u64 e
 	struct kvt_stream *s;
 	u32 i;
 
-	kvt_log_for_each_dirty(i, log) {
+	for_each_set_bit(i, log->dirty, log->nr_streams) {
 		s = &log->streams[i];
 		if (s == own)
 			continue;
@@ -87,7 +87,7 @@ static u64 commit_lease(struct kvt_commits *commits)
 	u64 version = max(commits->version, READ_ONCE(log->state.lease_asked));
 	u32 i;
 
-	kvt_log_for_each_dirty(i, log)
+	for_each_set_bit(i, log->dirty, log->nr_streams)
 		version = max(version, READ_ONCE(log->streams[i].max_version));
 	commits->version = version;
 	return version + LEASE_RENEW > log->state.lease ? version + LEASE_AHEAD : log->state.lease;
@@ -149,7 +149,7 @@ static void trailer_fill(struct kvt_chain *chain, u64 epoch)
 	t->version_lease = cpu_to_le64(commits->lease_next);
 	t->time = cpu_to_le64(ktime_get_real_ns());
 	t->dev_index = cpu_to_le32(dev->index);
-	kvt_log_for_each_dirty(i, log)
+	for_each_set_bit(i, log->dirty, log->nr_streams)
 		if (log->streams[i].part == chain->part)
 			trailer_extents(chain, &log->streams[i], epoch);
 	if (epoch == commits->carry.epoch)
@@ -294,7 +294,7 @@ static void commit_done(struct kvt_commits *commits, u64 epoch)
 	bool renewed = log->state.lease != commits->lease_next;
 	u32 i;
 
-	kvt_log_for_each_dirty(i, log)
+	for_each_set_bit(i, log->dirty, log->nr_streams)
 		kvt_stream_clean(&log->streams[i]);
 	WRITE_ONCE(log->state.lease, commits->lease_next);
 	kvt_live_set(&log->space.live_durable, log->space.live_closed);

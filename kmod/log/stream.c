@@ -138,8 +138,8 @@ static int log_grow(struct kvt_log *log, struct kvt_live more)
 }
 
 /*
- * Have commits look at a stream; under its lock.  If the committer closes the epoch and does not see
- * the bit, the writer sees the next epoch: pairs with the barrier in commit_close().  This comes
+ * Have commits look at a stream; under its lock.  If the committer closes the epoch and does not
+ * see the bit, the writer sees the next epoch: pairs with the barrier in commit_close().  This comes
  * first, also for a change that is refused: if it waits for a new lease, either the committer sees
  * what it has asked for, or it sees the next epoch, and that DIRTY is clear, and asks for a commit.
  */
@@ -148,6 +148,7 @@ static void stream_dirty(struct kvt_stream *s)
 	if (test_bit(s->id, s->log->dirty))
 		return;
 	set_bit(s->id, s->log->dirty);
+	/* Before the epoch is read: pairs with commit_close(). */
 	smp_mb__after_atomic();
 }
 

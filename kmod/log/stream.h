@@ -74,9 +74,6 @@ struct kvt_log {
 	DECLARE_BITMAP(dirty, KVTREE_LOG_STREAMS_MAX) ____cacheline_aligned_in_smp;
 };
 
-/* For each stream that a commit has to look at: its index. */
-#define kvt_log_for_each_dirty(i, log)	for_each_set_bit(i, (log)->dirty, (log)->nr_streams)
-
 /* encode.c */
 struct kvt_log_size {
 	u32 len;		/* bytes of the record */

@@ -434,7 +434,7 @@ static bool flusher_waits(const struct kt_thread *thread, const struct flusher *
 		if (READ_ONCE(flusher->begun) &&
 		    READ_ONCE(thread->task->__state) == TASK_UNINTERRUPTIBLE)
 			return true;
-		msleep(1);
+		usleep_range(1000, 2000);
 	}
 	return false;
 }

@@ -338,7 +338,7 @@ TEST_F(faults, a_checkpoint_that_cannot_be_written_is_the_end_of_writing)
 		more_keys(o, false);
 		kvt_oracle_judge(o);
 	}
-	/* Values, the directory, a commit record, the table, two copies of the superblock; flushes. */
+	/* Values, directory, commit record, table, two copies of the superblock; flushes. */
 	EXPECT_LT(12, n);
 }
 
