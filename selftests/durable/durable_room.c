@@ -437,20 +437,6 @@ TEST_F(unequal, full_store_is_attached_and_emptied_and_used_again)
 	EXPECT_EQ(nr, kvt_stat(p->fd, KVTREE_STAT_KEYS));
 }
 
-/* A value with as many and as small columns outside its record as possible. */
-static void put_nasty(int fd, __u32 key)
-{
-	static const char data[256 * 32];
-	struct kvtree_col cols[256];
-	__u16 i;
-
-	/* Half of them are as much as a record holds. */
-	for (i = 0; i < 256; i++)
-		cols[i] = (struct kvtree_col){ .id = i, .len = 32 };
-	KVT_CHECK(kvt_put_cols(fd, kvt_bytes(&key, sizeof(key)), cols, 256,
-			       kvt_bytes(data, sizeof(data)), NULL) == 0);
-}
-
 /* A disk's blocks; the caller frees them. */
 static void *disk_blocks(const struct kvt_disk *disk, __u64 block, __u32 nr)
 {
