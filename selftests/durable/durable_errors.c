@@ -590,9 +590,7 @@ static int sync_call(struct kvt_oracle *o)
 /* A call without memory may fail; the next one succeeds. */
 TEST_F(memory, call_without_memory_is_as_if_it_had_not_been)
 {
-	static const nth_call calls[] = {
-		checkpoint_call, put_call, put_sync_call, sync_call,
-	};
+	static const nth_call calls[] = { put_call, put_sync_call, sync_call };
 	struct kvt_oracle *o = &self->o;
 	unsigned int n;
 	bool failed;
@@ -613,6 +611,42 @@ TEST_F(memory, call_without_memory_is_as_if_it_had_not_been)
 		TH_LOG("call %zu: %u failures at most", i, n - 2);
 	}
 	EXPECT_EQ(0, kvt_oracle_detach(o));
+}
+
+/* Change all keys: a checkpoint writes only what has changed. */
+static void change_all(struct kvt_oracle *o)
+{
+	int i;
+
+	for (i = 0; i < KVT_ORACLE_KEYS; i++)
+		KVT_CHECK(kvt_oracle_put(o, i, o->round, 0) == 0);
+	KVT_CHECK(kvt_sync(o->fd) == 0);
+	o->acked = KVT_ORACLE_KEYS;
+	o->tried = KVT_ORACLE_KEYS;
+}
+
+/* A checkpoint without memory fails, or contains everything; if it fails, the next one does. */
+TEST_F(memory, checkpoint_without_memory_leaves_nothing_out)
+{
+	unsigned int n, failures = 0;
+	struct kvt_oracle *o = &self->o;
+	bool failed = true;
+	int err;
+
+	for (n = 1; failed; n = next_n(n)) {
+		o->round++;
+		ASSERT_EQ(0, kvt_oracle_attach(o));
+		change_all(o);
+		failed = nth_fails(_metadata, self->nth, n, checkpoint_call, o, &err);
+		failures += !!err;
+		ASSERT_EQ(0, kvt_stat(o->fd, KVTREE_STAT_LOG_ERROR));
+		if (err)
+			ASSERT_EQ(0, kvt_checkpoint(o->fd));
+		ASSERT_EQ(0, kvt_oracle_detach(o));
+		kvt_oracle_judge(o);
+	}
+	EXPECT_LT(4, failures);
+	TH_LOG("%u failures, the last one before the %u-th", failures, n);
 }
 
 TEST_F(memory, detach_without_memory_loses_nothing)
