@@ -233,8 +233,6 @@ static void checkpoint_took(struct checkpoint *cp)
 	WRITE_ONCE(space->replay_bytes, space->replay_bytes - cp->replay_bytes);
 	mutex_unlock(&commits->commit_lock);
 	WRITE_ONCE(space->whole, cp->full);
-	if (cp->full)
-		kvt_stat_inc(cp->log->state.env.stats, KVTREE_STAT_LOG_CHECKPOINTS_FULL);
 }
 
 static int checkpoint_count(struct checkpoint *cp)
@@ -467,9 +465,12 @@ static int checkpoint_locked(struct kvt_checkpoints *cps)
 	int err = READ_ONCE(state->error) ? -EIO : checkpoint_make(cps);
 
 	checkpoint_judge(cps, err);
-	if (!err)
-		kvt_stat_inc(state->env.stats, KVTREE_STAT_LOG_CHECKPOINTS);
-	return err;
+	if (err)
+		return err;
+	kvt_stat_inc(state->env.stats, KVTREE_STAT_LOG_CHECKPOINTS);
+	if (READ_ONCE(cps->commits.log.space.whole))
+		kvt_stat_inc(state->env.stats, KVTREE_STAT_LOG_CHECKPOINTS_FULL);
+	return 0;
 }
 
 /**
