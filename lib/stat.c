@@ -142,7 +142,7 @@ static const struct {
 	[KVTREE_STAT_LOG_IMAGE_BYTES] = { "log_image_bytes", GAUGE,
 		"bytes of the devices that checkpoints take" },
 	[KVTREE_STAT_LOG_RANGES] = { "log_ranges", GAUGE,
-		"ranges of keys of the last checkpoint" },
+		"ranges of the last checkpoint that have pieces" },
 	[KVTREE_STAT_LOG_PIECES] = { "log_pieces", GAUGE,
 		"pieces that these ranges consist of" },
 	[KVTREE_STAT_LOG_CHECKPOINT_SIZE] = { "log_checkpoint_size", GAUGE,

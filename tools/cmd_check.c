@@ -248,8 +248,9 @@ static const char *dropped(const struct pass *pass, const struct kvt_log_found *
 	return "";
 }
 
-/* What the checkpoint consists of. */
+/* What the checkpoint consists of.  One of an earlier version has no ranges. */
 struct image {
+	uint64_t ranges;		/* that have pieces */
 	uint64_t pieces;
 	uint64_t deltas;		/* of these, the ones with only some of a range's keys */
 	uint64_t bytes;
@@ -262,6 +263,7 @@ static struct image image_count(const struct kvt_log_directory *dir)
 	u32 i, j;
 
 	for (i = 0; i < dir->nr; i++) {
+		image.ranges += !!dir->range[i]->nr_pieces;
 		for (j = 0; j < dir->range[i]->nr_pieces; j++) {
 			piece = &dir->range[i]->piece[j];
 			image.pieces++;
@@ -281,9 +283,9 @@ static void show_image(const struct pass *pass, uint64_t epoch)
 		printf(", %" PRIu64 " segment%s", pass->image_segments,
 		       plural(pass->image_segments));
 	putchar('\n');
-	if (pass->sink.dir.nr)
-		printf("  %-12s %u in %" PRIu64 " piece%s (%" PRIu64 " delta%s), %" PRIu64
-		       " bytes\n", "ranges", pass->sink.dir.nr, image.pieces,
+	if (image.ranges)
+		printf("  %-12s %" PRIu64 " in %" PRIu64 " piece%s (%" PRIu64 " delta%s), %" PRIu64
+		       " bytes\n", "ranges", image.ranges, image.pieces,
 		       plural(image.pieces), image.deltas, plural(image.deltas), image.bytes);
 }
 
@@ -292,10 +294,10 @@ static void json_add_image(json_t *obj, const struct pass *pass)
 	struct image image = image_count(&pass->sink.dir);
 
 	json_add_u64(obj, "checkpoint_segments", pass->image_segments);
-	json_add_u64(obj, "checkpoint_ranges", pass->sink.dir.nr);
+	json_add_u64(obj, "checkpoint_ranges", image.ranges);
 	json_add_u64(obj, "checkpoint_pieces", image.pieces);
 	json_add_u64(obj, "checkpoint_deltas", image.deltas);
-	json_add_u64(obj, "checkpoint_bytes", image.bytes);
+	json_add_u64(obj, "checkpoint_piece_bytes", image.bytes);
 }
 
 static void show(const struct pass *pass, const struct kvt_log_found *found)

@@ -171,7 +171,9 @@ struct kvt_ranges *kvt_ranges_make(const struct kvt_log_directory *dir)
 	}
 	for (i = 0; i < dir->nr; i++) {
 		ranges->prefix[i] = key_prefix(dir->range[i]->key, dir->range[i]->key_len);
+		ranges->nr_used += !!dir->range[i]->nr_pieces;
 		ranges->nr_pieces += dir->range[i]->nr_pieces;
+		cond_resched();
 	}
 	ranges->dir = *dir;
 	return ranges;
@@ -263,7 +265,7 @@ KVT_EXPORT_FOR_TESTS(kvt_image_exit);
  *
  * Context: any.
  *
- * Return: the numbers of ranges and of their pieces.
+ * Return: the numbers of ranges that have pieces, and of these pieces.
  */
 struct kvt_image_count kvt_image_count(const struct kvt_image *image)
 {
@@ -272,7 +274,7 @@ struct kvt_image_count kvt_image_count(const struct kvt_image *image)
 
 	rcu_read_lock();
 	ranges = rcu_dereference(image->ranges);
-	count.ranges = ranges->dir.nr;
+	count.ranges = ranges->nr_used;
 	count.pieces = ranges->nr_pieces;
 	rcu_read_unlock();
 	return count;

@@ -28,6 +28,7 @@ static inline unsigned long *kvt_mark_bits(unsigned long mark)
 }
 
 /* A directory, and the marks of its ranges. */
+	u32 nr_used;			/* ranges that have pieces */
 struct kvt_ranges {
 	struct kvt_log_directory dir;	/* one range or more */
 	u64 nr_pieces;			/* of all ranges */
@@ -45,7 +46,7 @@ struct kvt_image {
 
 /* What a checkpoint consists of. */
 struct kvt_image_count {
-	u64 ranges;
+	u64 ranges;			/* that have pieces */
 	u64 pieces;
 };
 
