@@ -145,10 +145,6 @@ static const struct {
 		"ranges of the last checkpoint that have pieces" },
 	[KVTREE_STAT_LOG_PIECES] = { "log_pieces", GAUGE,
 		"pieces that these ranges consist of" },
-	[KVTREE_STAT_LOG_CHECKPOINT_SIZE] = { "log_checkpoint_size", GAUGE,
-		"bytes that a checkpoint under way will write, about, or 0" },
-	[KVTREE_STAT_LOG_CHECKPOINT_DONE] = { "log_checkpoint_done", GAUGE,
-		"bytes of these that it has written" },
 };
 
 _Static_assert(ARRAY_SIZE(counter) == KVTREE_STAT_NR, "names of counters");

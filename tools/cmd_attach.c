@@ -201,6 +201,7 @@ static void show_attached(const char *name)
 struct call {
 	const struct kvtree *kv;
 	const struct attach *attach;	/* of an attach */
+	uint64_t before;		/* bytes that checkpoints had written before this one */
 	int (*run)(const struct call *call);
 	void (*show)(const struct call *call, struct progress *progress);
 	pthread_mutex_t lock;
@@ -661,17 +662,23 @@ static int call_checkpoint(const struct call *call)
 	return kvtree_checkpoint(call->kv);
 }
 
-/* Show how much of the checkpoint is written. */
+/* The bytes that checkpoints have written; 0: not known. */
+static uint64_t saved_bytes(const struct kvtree *kv)
+{
+	uint64_t values[KVTREE_STAT_LOG_CHECKPOINT_BYTES + 1] = { 0 };
+
+	kvtree_stat(kv, values, ARRAY_SIZE(values));
+	return values[KVTREE_STAT_LOG_CHECKPOINT_BYTES];
+}
+
+/* Show how much is written, and in percent if that is known. */
 static void show_saved(const struct call *call, struct progress *progress)
 {
-	uint64_t values[KVTREE_STAT_NR];
-	uint64_t done;
+	struct kvtree_store_info si = { 0 };
 
-	if (kvtree_stat(call->kv, values, KVTREE_STAT_NR) < 0)
-		return;
-	progress->total = values[KVTREE_STAT_LOG_CHECKPOINT_SIZE];
-	done = values[KVTREE_STAT_LOG_CHECKPOINT_DONE];
-	progress_show(progress, done, done >> 20, 0);
+	kvtree_store_self(call->kv, &si, sizeof(si));
+	progress->total = si.progress ? 100 : 0;
+	progress_show(progress, si.progress, (saved_bytes(call->kv) - call->before) >> 20, 0);
 }
 
 int cmd_checkpoint(int argc, char **argv)
@@ -697,6 +704,7 @@ int cmd_checkpoint(int argc, char **argv)
 	tool.store = saving.name;
 	kv = open_store(KVTREE_OPEN_READ);
 	call.kv = kv;
+	call.before = saved_bytes(kv);
 	err = call_run(&call, saving.progress, "checkpoint", "MiB");
 	kvtree_close(kv);
 	return ended(err, "checkpoint", "checkpointed", saving.name);

@@ -260,8 +260,9 @@ int cmd_store_list(int argc, char **argv)
 		.parser = parse_list,
 		.doc = "List the stores, the oldest first.\n"
 		       "\vFLAGS are durable, sync (every change waits for the devices), read-only,\n"
-		       "attaching (it is being recovered), checkpoint (one is being written: how much\n"
-		       "of it is done) and bpf (BPF programs may use it).",
+		       "attaching (it is being recovered), checkpointing (a checkpoint is being\n"
+		       "written; with the percentage if it writes everything) and bpf (BPF\n"
+		       "programs may use it).",
 		.children = common_options,
 	};
 	struct kvtree_store_info si = { 0 };

@@ -140,9 +140,8 @@ void json_add_store(json_t *obj, const struct kvtree_store_info *si)
 	json_add(obj, "durable", json_boolean(si->flags & KVTREE_STORE_DURABLE));
 	json_add(obj, "sync", json_boolean(si->flags & KVTREE_STORE_SYNC));
 	json_add(obj, "attaching", json_boolean(si->flags & KVTREE_STORE_ATTACHING));
-	json_add(obj, "checkpointing", json_boolean(si->flags & KVTREE_STORE_CHECKPOINT));
-	if (si->flags & KVTREE_STORE_CHECKPOINT)
-		json_add_u64(obj, "progress", si->progress);
+	json_add(obj, "checkpointing", json_boolean(si->flags & KVTREE_STORE_CHECKPOINTING));
+	json_add_u64(obj, "progress", si->progress);
 	json_add(obj, "read_only", json_boolean(si->flags & KVTREE_STORE_READ_ONLY));
 	if (memcmp(si->uuid, none, sizeof(none))) {
 		uuid_text(uuid, si->uuid);

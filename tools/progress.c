@@ -113,9 +113,10 @@ double progress_end(struct progress *p, const char *done, uint64_t records, uint
 	double took = now_seconds() - p->start;
 	char size[32];
 
-	if (p->on && !done)
+	/* If the command was quick, no line was drawn. */
+	if (p->on && !done && p->drawn > p->start)
 		fputs("\r\033[K", stderr);
-	else if (p->on)
+	else if (p->on && done)
 		fprintf(stderr, "\r\033[K%s %" PRIu64 " record%s, %s, in %.1f s\n", done, records,
 			plural(records), size_text(size, sizeof(size), bytes), took);
 	return took;

@@ -140,7 +140,7 @@ void put_flags(FILE *out, const struct kvtree_store_info *si)
 	} flags[] = {
 		{ KVTREE_STORE_DURABLE, "durable" }, { KVTREE_STORE_SYNC, "sync" },
 		{ KVTREE_STORE_READ_ONLY, "read-only" }, { KVTREE_STORE_ATTACHING, "attaching" },
-		{ KVTREE_STORE_CHECKPOINT, "checkpoint" }, { KVTREE_STORE_BPF, "bpf" },
+		{ KVTREE_STORE_CHECKPOINTING, "checkpointing" }, { KVTREE_STORE_BPF, "bpf" },
 	};
 	const char *between = "";
 	size_t i;
@@ -149,7 +149,7 @@ void put_flags(FILE *out, const struct kvtree_store_info *si)
 		if (!(si->flags & flags[i].flag))
 			continue;
 		fprintf(out, "%s%s", between, flags[i].name);
-		if (flags[i].flag == KVTREE_STORE_CHECKPOINT)
+		if (flags[i].flag == KVTREE_STORE_CHECKPOINTING && si->progress)
 			fprintf(out, "=%u%%", si->progress);
 		between = ",";
 	}

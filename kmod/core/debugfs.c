@@ -88,8 +88,6 @@ static const char *const stat_names[KVTREE_STAT_NR] = {
 	[KVTREE_STAT_LOG_IMAGE_BYTES]	= "log_image_bytes",
 	[KVTREE_STAT_LOG_RANGES]	= "log_ranges",
 	[KVTREE_STAT_LOG_PIECES]	= "log_pieces",
-	[KVTREE_STAT_LOG_CHECKPOINT_SIZE] = "log_checkpoint_size",
-	[KVTREE_STAT_LOG_CHECKPOINT_DONE] = "log_checkpoint_done",
 };
 
 static int stats_show(struct seq_file *seq, struct kvt_store *store)

@@ -331,8 +331,6 @@ u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id)
 	case KVTREE_STAT_LOG_IMAGE_BYTES:
 	case KVTREE_STAT_LOG_RANGES:
 	case KVTREE_STAT_LOG_PIECES:
-	case KVTREE_STAT_LOG_CHECKPOINT_SIZE:
-	case KVTREE_STAT_LOG_CHECKPOINT_DONE:
 		return store->log ? kvt_log_stat(store->log, id) : 0;
 	default:
 		return kvt_stats_read(&store->stats, id);

@@ -449,7 +449,7 @@ static void store_info(struct kvt_store *store, struct kvtree_store_info *info)
 		return;
 	kvt_log_uuid(store->log, info->uuid);
 	if (kvt_log_progress(store->log, &info->progress))
-		info->flags |= KVTREE_STORE_CHECKPOINT;
+		info->flags |= KVTREE_STORE_CHECKPOINTING;
 }
 
 /**

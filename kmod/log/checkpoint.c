@@ -357,15 +357,10 @@ static int checkpoint_take(struct checkpoint *cp)
 /* Write the checkpoint, and make it take effect. */
 static int checkpoint_write(struct checkpoint *cp)
 {
-	struct kvt_image *image = &cp->log->image;
 	int err;
 
-	err = kvt_plan(&cp->saved, cp->full);
-	if (err)
-		return err;
-	atomic64_set(&image->done, 0);
-	WRITE_ONCE(image->size, max(cp->saved.size, 1ULL));
-	err = kvt_save(&cp->saved, cp->all, cp->epoch);
+	WRITE_ONCE(cp->log->image.progress, 1);
+	err = kvt_plan(&cp->saved, cp->full) ?: kvt_save(&cp->saved, cp->all, cp->epoch);
 	if (err)
 		return err;
 	cp->ranges = kvt_ranges_make(&cp->saved.dir);
@@ -412,13 +407,13 @@ static int checkpoint_run(struct kvt_checkpoints *cps, enum how how)
 		err = KVT_LOG_NO_ROOM;
 	else
 		err = checkpoint_take(cp) ?: checkpoint_write(cp);
+	WRITE_ONCE(log->image.progress, 0);
 	/* Without checkpoints no segment becomes free, and writers would wait forever. */
 	if (err == -EIO)
 		kvt_log_fail(&log->state, err, "a checkpoint could not be written");
 	/* If a superblock could not be written, it may name either checkpoint: free nothing. */
 	if (!err || !log->state.error)
 		checkpoint_free(cp, !err);
-	WRITE_ONCE(log->image.size, 0);
 	kvt_saved_exit(&cp->saved);
 	if (cp->saved.marks)
 		checkpoint_marks(cp, !err);

@@ -42,13 +42,14 @@ struct kvt_saved {
 	const struct kvt_log_directory *old;
 	unsigned long *marks;		/* what has changed in each of its ranges */
 	u64 live;			/* bytes */
-	u64 size;			/* bytes of records that it writes, about */
+	u64 size;			/* bytes of records that it writes, about; 0: not known */
 	u32 range_bytes;
 	u32 cover_bits;
 	u32 nr_jobs;
 	struct kvt_job *jobs;		/* in ascending order */
 	struct kvt_log_directory dir;	/* the new one; it shares unchanged ranges with the old */
-	struct mutex lock;		/* protects dev[].blocks and the places of chunks */
+	struct mutex lock;		/* protects dev[].blocks, done and the places of chunks */
+	u64 done;			/* bytes of records written so far */
 	struct kvt_saved_dev {
 		u64 blocks;		/* of chunks placed on this device */
 		struct kvtree_log_table *table;

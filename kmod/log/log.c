@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A log from the attach of its devices to their detach. */
 #include <linux/err.h>
-#include <linux/math64.h>
-#include <linux/minmax.h>
 #include <linux/sched/signal.h>
 
 #include "base/stats.h"
@@ -519,10 +517,6 @@ u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
 		return kvt_image_count(&log->image).ranges;
 	case KVTREE_STAT_LOG_PIECES:
 		return kvt_image_count(&log->image).pieces;
-	case KVTREE_STAT_LOG_CHECKPOINT_SIZE:
-		return READ_ONCE(log->image.size);
-	case KVTREE_STAT_LOG_CHECKPOINT_DONE:
-		return kvt_image_done(&log->image);
 	case KVTREE_STAT_LOG_ERROR:
 		return -READ_ONCE(log->state.error);
 	default:
@@ -533,7 +527,7 @@ u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
 /**
  * kvt_log_progress() - how far the checkpoint under way is
  * @log: the log
- * @percent: filled, if there is one
+ * @percent: filled, if there is one; it stays 0 unless the checkpoint writes everything
  *
  * Context: any.
  *
@@ -541,11 +535,11 @@ u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
  */
 bool kvt_log_progress(const struct kvt_log *log, u32 *percent)
 {
-	u64 size = READ_ONCE(log->image.size);
+	u32 progress = READ_ONCE(log->image.progress);
 
-	if (!size)
+	if (!progress)
 		return false;
-	*percent = div64_u64(min_t(u64, atomic64_read(&log->image.done), size) * 100, size);
+	*percent = progress - 1;
 	return true;
 }
 

@@ -47,27 +47,19 @@ static u32 pieces_max(const struct kvt_log_range *range)
 	return PIECES_MANY + kvt_crc32c(~0, range->key, range->key_len) % PIECES_MANY;
 }
 
-/* The bytes that a range's marked keys take, if they are as large as the others. */
-static u64 marked_bytes(const struct kvt_saved *saved, u32 i)
-{
-	const struct kvt_log_piece *base = &saved->old->range[i]->piece[0];
-
-	return div_u64(kvt_log_piece_bytes(base), max(base->records, 1U)) *
-	       bitmap_weight(kvt_mark_bits(saved->marks[i]), KVT_COVER_BITS);
-}
-
 /* The most bytes of records that a range's delta may have; 0: it needs a new base. */
 static u32 delta_max(const struct kvt_saved *saved, u32 i)
 {
 	const struct kvt_log_range *range = saved->old->range[i];
 	unsigned long mark = saved->marks[i];
-	u64 base, deltas;
+	u64 base, deltas, average;
 
 	if (mark == KVT_MARK_WHOLE || !range->nr_pieces || range->nr_pieces >= pieces_max(range))
 		return 0;
 	base = kvt_log_piece_bytes(&range->piece[0]);
 	deltas = range_bytes(range) - base;
-	if (deltas + marked_bytes(saved, i) > base / 2)
+	average = div_u64(base, max(range->piece[0].records, 1U));
+	if (deltas + average * bitmap_weight(kvt_mark_bits(mark), KVT_COVER_BITS) > base / 2)
 		return 0;
 	return min(base / 2 - deltas, saved->range_bytes);
 }
@@ -120,19 +112,6 @@ static void plan_range(struct kvt_saved *saved, u32 i)
 		plan_base(saved, i);
 }
 
-/* About what a job will write: its ranges as they are now, or a delta. */
-static u64 job_bytes(const struct kvt_saved *saved, const struct kvt_job *job)
-{
-	u64 bytes = 0;
-	u32 i;
-
-	if (job->delta_max)
-		return min_t(u64, marked_bytes(saved, job->first), job->delta_max);
-	for (i = job->first; i < job->end; i++)
-		bytes += range_bytes(saved->old->range[i]);
-	return bytes;
-}
-
 /* The bytes of a new range: more in large stores, so that the directory stays small. */
 static u32 range_bytes_wanted(u64 live)
 {
@@ -166,8 +145,6 @@ int kvt_plan(struct kvt_saved *saved, bool full)
 		plan_range(saved, i);
 		cond_resched();
 	}
-	for (i = 0; i < saved->nr_jobs; i++)
-		saved->size += job_bytes(saved, &saved->jobs[i]);
 	return 0;
 }
 KVT_EXPORT_FOR_TESTS(kvt_plan);

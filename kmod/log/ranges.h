@@ -3,10 +3,8 @@
 #ifndef KVT_LOG_RANGES_H
 #define KVT_LOG_RANGES_H
 
-#include <linux/atomic.h>
 #include <linux/bitmap.h>
 #include <linux/compiler.h>
-#include <linux/minmax.h>
 #include <linux/types.h>
 
 #include "format/format.h"
@@ -28,9 +26,9 @@ static inline unsigned long *kvt_mark_bits(unsigned long mark)
 }
 
 /* A directory, and the marks of its ranges. */
-	u32 nr_used;			/* ranges that have pieces */
 struct kvt_ranges {
 	struct kvt_log_directory dir;	/* one range or more */
+	u32 nr_used;			/* ranges that have pieces */
 	u64 nr_pieces;			/* of all ranges */
 	u64 *prefix;			/* of each range's lowest key: see ranges.c */
 	unsigned long __rcu *marks;	/* one for each range */
@@ -40,8 +38,7 @@ struct kvt_ranges {
 struct kvt_image {
 	struct kvt_ranges __rcu *ranges;	/* changed under checkpoint_lock */
 	const struct kvtree_log_super *super;	/* of any device */
-	u64 size;			/* bytes that a running checkpoint writes, about, or 0 */
-	atomic64_t done;		/* ... and has written */
+	u32 progress;			/* of a checkpoint under way: percent + 1; 0: there is none */
 };
 
 /* What a checkpoint consists of. */
@@ -61,12 +58,6 @@ void kvt_image_mark(struct kvt_image *image, const u8 *key, u32 len);
 unsigned long *kvt_image_take(struct kvt_image *image);
 void kvt_image_give(struct kvt_image *image, unsigned long *taken);
 void kvt_image_replace(struct kvt_image *image, struct kvt_ranges *ranges, unsigned long *taken);
-
-/* The bytes that the running checkpoint has written, at most those that it writes. */
-static inline u64 kvt_image_done(const struct kvt_image *image)
-{
-	return min_t(u64, atomic64_read(&image->done), READ_ONCE(image->size));
-}
 
 /* The present ranges.  The caller holds checkpoint_lock, or has the log to itself. */
 static inline const struct kvt_ranges *kvt_image_ranges(const struct kvt_image *image)

@@ -14,6 +14,8 @@
 #include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/err.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
 #include <linux/moduleparam.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
@@ -426,6 +428,21 @@ static void saver_placed(struct saver *s, const struct kvt_log_extent *extent, u
 	}
 }
 
+/* Count what is written.  The lock keeps the progress from going back. */
+static void saver_count(const struct saver *s)
+{
+	struct kvt_saved *saved = s->saving->saved;
+	u64 percent;
+
+	mutex_lock(&saved->lock);
+	saved->done += kvt_buf_payload(&s->buf);
+	if (saved->size) {
+		percent = min(div64_u64(saved->done * 100, saved->size), 99ULL);
+		WRITE_ONCE(saved->log->image.progress, percent + 1);
+	}
+	mutex_unlock(&saved->lock);
+}
+
 /* Write the buffer. */
 static int saver_write(struct saver *s)
 {
@@ -438,7 +455,7 @@ static int saver_write(struct saver *s)
 	err = kvt_saved_write(s->saving->saved, &s->buf, s->stage, &extent);
 	if (err)
 		return err;
-	atomic64_add(kvt_buf_payload(&s->buf), &s->saving->saved->log->image.done);
+	saver_count(s);
 	saver_placed(s, &extent, outside_at);
 	kvt_buf_reset(&s->buf);
 	piece_begin(s, NULL);

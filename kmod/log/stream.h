@@ -31,7 +31,7 @@ struct kvt_log_buf {
 	struct kvt_blob **outside;	/* columns stored outside of their records */
 };
 
-/* The bytes of a buffer's records, with the columns outside of them. */
+/* The bytes of a buffer's records: headers, keys, columns, also outside of them, and padding. */
 static inline u32 kvt_buf_payload(const struct kvt_log_buf *buf)
 {
 	return buf->used - (u32)sizeof(struct kvtree_log_chunk) + buf->outside_len;

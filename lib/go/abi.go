@@ -55,12 +55,12 @@ const (
 )
 
 const (
-	storeDurable    = 1 << 0
-	storeSync       = 1 << 1
-	storeAttaching  = 1 << 2
-	storeReadOnly   = 1 << 3
-	storeCheckpoint = 1 << 4
-	storeBPF        = 1 << 8
+	storeDurable       = 1 << 0
+	storeSync          = 1 << 1
+	storeAttaching     = 1 << 2
+	storeReadOnly      = 1 << 3
+	storeCheckpointing = 1 << 4
+	storeBPF           = 1 << 8
 
 	setMode       = 1 << 0
 	setUID        = 1 << 1

@@ -35,7 +35,7 @@ var numbers = []struct {
 	{"KVTREE_SCAN_DONE", scanDone}, {"KVTREE_REC_COLS", recCols}, {"KVTREE_REC_MARK", recMark},
 	{"KVTREE_STORE_DURABLE", storeDurable}, {"KVTREE_STORE_SYNC", storeSync},
 	{"KVTREE_STORE_ATTACHING", storeAttaching}, {"KVTREE_STORE_READ_ONLY", storeReadOnly},
-	{"KVTREE_STORE_CHECKPOINT", storeCheckpoint},
+	{"KVTREE_STORE_CHECKPOINTING", storeCheckpointing},
 	{"KVTREE_STORE_BPF", storeBPF},
 	{"KVTREE_SET_MODE", setMode}, {"KVTREE_SET_UID", setUID}, {"KVTREE_SET_GID", setGID},
 	{"KVTREE_SET_LIMIT_BYTES", setLimitBytes}, {"KVTREE_SET_LIMIT_KEYS", setLimitKeys},

@@ -42,8 +42,10 @@ type StoreInfo struct {
 	Attaching  bool // it is being recovered
 	ReadOnly   bool // it was attached read-only
 	BPF        bool // programs may use it
-	Checkpoint bool // one is being written
-	Progress   int  // how much of the checkpoint is written, in percent
+	// Checkpointing tells whether a checkpoint is being written.
+	Checkpointing bool
+	// Progress says how much of it is written, in percent, if it writes everything; otherwise 0.
+	Progress int
 }
 
 // A ModuleInfo describes the kernel module.
@@ -234,7 +236,7 @@ func (args *storeInfo) describe() StoreInfo {
 		Durable: args.flags&storeDurable != 0, Sync: args.flags&storeSync != 0,
 		Attaching: args.flags&storeAttaching != 0,
 		ReadOnly:  args.flags&storeReadOnly != 0, BPF: args.flags&storeBPF != 0,
-		Checkpoint: args.flags&storeCheckpoint != 0, Progress: int(args.progress),
+		Checkpointing: args.flags&storeCheckpointing != 0, Progress: int(args.progress),
 	}
 }
 

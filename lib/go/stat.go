@@ -84,8 +84,6 @@ var counters = []Stat{
 	{Name: "log_image_bytes", Text: "bytes of the devices that checkpoints take", Now: true},
 	{Name: "log_ranges", Text: "ranges of the last checkpoint that have pieces", Now: true},
 	{Name: "log_pieces", Text: "pieces that these ranges consist of", Now: true},
-	{Name: "log_checkpoint_size", Text: "bytes that a checkpoint under way will write, about, or 0", Now: true},
-	{Name: "log_checkpoint_done", Text: "bytes of these that it has written", Now: true},
 }
 
 // Stats reads the store's counters.

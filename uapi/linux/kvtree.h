@@ -535,7 +535,7 @@ struct kvtree_store_set {
 #define KVTREE_STORE_SYNC	(1u << 1)	/* attached with KVTREE_ATTACH_SYNC */
 #define KVTREE_STORE_ATTACHING	(1u << 2)	/* keys and bytes: recovered so far */
 #define KVTREE_STORE_READ_ONLY	(1u << 3)	/* attached with KVTREE_ATTACH_READ_ONLY */
-#define KVTREE_STORE_CHECKPOINT	(1u << 4)	/* a checkpoint is being written: see progress */
+#define KVTREE_STORE_CHECKPOINTING	(1u << 4)	/* a checkpoint is being written */
 
 struct kvtree_store_info {
 	__u64 after;			/* in */
@@ -551,7 +551,7 @@ struct kvtree_store_info {
 	__u64 keys;
 	__u64 bytes;			/* charged against limit_bytes */
 	__u32 page_size;		/* 0: its engine has no pages */
-	__u32 progress;			/* percent of a checkpoint that are written, about */
+	__u32 progress;			/* of a checkpoint of everything, in percent; otherwise 0 */
 	__u8  uuid[16];			/* of its devices; 0 if it has none, or is attaching */
 	__u64 reserved;
 };
@@ -735,14 +735,12 @@ enum kvtree_stat {
 	KVTREE_STAT_URING_WAKE,		/* times that a session with waiting commands was woken */
 	/* Of a durable store, too. */
 	KVTREE_STAT_LOG_LIVE_MAX,	/* (now) live bytes that fit its devices on this machine */
-	KVTREE_STAT_LOG_RECORD_BYTES,	/* of LOG_BYTES, those of changes */
-	KVTREE_STAT_LOG_CHECKPOINT_BYTES,	/* ... and those of checkpoints */
+	KVTREE_STAT_LOG_RECORD_BYTES,	/* of the records logged */
+	KVTREE_STAT_LOG_CHECKPOINT_BYTES,	/* of the chunks and tables of checkpoints */
 	KVTREE_STAT_LOG_CHECKPOINTS_FULL,	/* checkpoints that wrote everything */
 	KVTREE_STAT_LOG_IMAGE_BYTES,	/* (now) of the segments that checkpoints take */
-	KVTREE_STAT_LOG_RANGES,		/* (now) ranges of keys of the last checkpoint */
-	KVTREE_STAT_LOG_PIECES,		/* (now) pieces that these consist of */
-	KVTREE_STAT_LOG_CHECKPOINT_SIZE,	/* (now) about what a running one writes, or 0 */
-	KVTREE_STAT_LOG_CHECKPOINT_DONE,	/* (now) ... and has written, at most that */
+	KVTREE_STAT_LOG_RANGES,		/* (now) of the last checkpoint: those with pieces */
+	KVTREE_STAT_LOG_PIECES,		/* (now) pieces that these ranges consist of */
 
 	KVTREE_STAT_NR
 };

@@ -87,7 +87,7 @@ def test_what_was_put_is_there_again(durable: str, devices: list[str]) -> None:
         assert list(store.items()) == [(b'a', b'1'), (b'b', b'2'), (b'c', b'3')]
         info = store.info()
     assert (info.durable, info.sync, info.attaching) == (True, True, False)
-    assert info.checkpoint is None
+    assert (info.checkpointing, info.progress) == (False, 0)
     assert info.uuid == kvtree.probe(devices[0]).uuid
 
 

@@ -94,8 +94,10 @@ class StoreInfo:
     """It was attached read-only."""
     uuid: UUID | None
     """Identifies its devices; None if it has none, or is being recovered."""
-    checkpoint: int | None
-    """How much of a checkpoint is written, in percent; None: there is none under way."""
+    checkpointing: bool
+    """A checkpoint is being written."""
+    progress: int
+    """How much of it is written, in percent, if it writes everything; otherwise 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ def _described(found: Any) -> StoreInfo:
                      bool(found.flags & lib.KVTREE_STORE_ATTACHING),
                      bool(found.flags & lib.KVTREE_STORE_READ_ONLY),
                      UUID(bytes=bytes(found.uuid)) if any(found.uuid) else None,
-                     found.progress if found.flags & lib.KVTREE_STORE_CHECKPOINT else None)
+                     bool(found.flags & lib.KVTREE_STORE_CHECKPOINTING), found.progress)
 
 
 def store_info(kv: Any) -> StoreInfo:
