@@ -50,7 +50,7 @@ static const struct {
 	unsigned int of;
 	unsigned int by;
 } ratio[] = {
-	{ "write_amplification", "log_bytes / log_record_bytes",
+	{ "write_amplification", "now: log_bytes / log_record_bytes",
 	  KVTREE_STAT_LOG_BYTES, KVTREE_STAT_LOG_RECORD_BYTES },
 	{ "pieces_per_range", "now: log_pieces / log_ranges",
 	  KVTREE_STAT_LOG_PIECES, KVTREE_STAT_LOG_RANGES },
@@ -113,9 +113,9 @@ int cmd_stat(int argc, char **argv)
 		.args_doc = "[COUNTER...]",
 		.doc = "Show all counters of the store, or those given as arguments.\n"
 		       "\vA line for each: its name, its value, what it counts. Those marked \"now\"\n"
-		       "go up and down, the others only grow. A durable store also has the ratios\n"
-		       "write_amplification and pieces_per_range. The counters of the store's\n"
-		       "index engine come last.",
+		       "go up and down, the others only grow. The ratios write_amplification and\n"
+		       "pieces_per_range follow, unless they would divide by 0. The counters of the\n"
+		       "store's index engine come last.",
 		.children = common_options,
 	};
 	struct stat_args args = { 0 };
