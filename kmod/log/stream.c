@@ -139,9 +139,10 @@ static int log_grow(struct kvt_log *log, struct kvt_live more)
 
 /*
  * Have commits look at a stream; under its lock.  If the committer closes the epoch and does not
- * see the bit, the writer sees the next epoch: pairs with the barrier in commit_close().  This comes
- * first, also for a change that is refused: if it waits for a new lease, either the committer sees
- * what it has asked for, or it sees the next epoch, and that DIRTY is clear, and asks for a commit.
+ * see the bit, the writer sees the next epoch: pairs with the barrier in commit_close().  This
+ * comes first, also for a change that is refused.  If that waits for a new lease, either the
+ * committer sees what it has asked for, or it sees the next epoch, and DIRTY clear, and asks for
+ * a commit.
  */
 static void stream_dirty(struct kvt_stream *s)
 {

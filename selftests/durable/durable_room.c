@@ -578,7 +578,7 @@ static __u32 put_while_taken(int fd)
  */
 TEST(store_without_room_to_go_on_says_so)
 {
-	static const __u32 rooms[] = { 3, 16, 40 };
+	static const __u32 rooms[] = { 3, 5, 7, 9, 12, 16, 40 };
 	int dev, fd, error, given_up = 0, sound = 0;
 	char name[KVTREE_NAME_MAX];
 	struct kvt_disk disk;
@@ -600,6 +600,7 @@ TEST(store_without_room_to_go_on_says_so)
 		taken = put_while_taken(fd);
 		EXPECT_GT(9999, taken);
 		error = kvt_stat(fd, KVTREE_STAT_LOG_ERROR);
+		TH_LOG("room for %u: %u taken, error %d", rooms[i], taken, error);
 		EXPECT_TRUE(!error || error == ENOSPC);
 		given_up += error && taken;
 		sound += !error;
