@@ -38,7 +38,7 @@ struct kvt_ranges {
 struct kvt_image {
 	struct kvt_ranges __rcu *ranges;	/* changed under checkpoint_lock */
 	const struct kvtree_log_super *super;	/* of any device */
-	u32 progress;			/* of a checkpoint under way: percent + 1; 0: there is none */
+	u32 progress;			/* of a checkpoint under way: percent + 1; 0: none */
 };
 
 /* What a checkpoint consists of. */
