@@ -675,10 +675,13 @@ static uint64_t saved_bytes(const struct kvtree *kv)
 static void show_saved(const struct call *call, struct progress *progress)
 {
 	struct kvtree_store_info si = { 0 };
+	uint64_t bytes = saved_bytes(call->kv);
 
-	kvtree_store_self(call->kv, &si, sizeof(si));
+	/* Of a store that is being detached or destroyed, nothing is known any more. */
+	if (bytes < call->before || kvtree_store_self(call->kv, &si, sizeof(si)))
+		return;
 	progress->total = si.progress ? 100 : 0;
-	progress_show(progress, si.progress, (saved_bytes(call->kv) - call->before) >> 20, 0);
+	progress_show(progress, si.progress, (bytes - call->before) >> 20, 0);
 }
 
 int cmd_checkpoint(int argc, char **argv)

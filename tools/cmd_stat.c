@@ -73,7 +73,7 @@ static void show_ratios(struct stat_args *args, const uint64_t *values)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(ratio); i++) {
-		if (!values[ratio[i].by] || !wanted(args, ratio[i].name))
+		if (!wanted(args, ratio[i].name) || !values[ratio[i].by])
 			continue;
 		value = (double)values[ratio[i].of] / (double)values[ratio[i].by];
 		if (args->obj)
