@@ -63,6 +63,12 @@ struct kvt_lookup {
 	struct kvt_value *value;	/* out, as of get() */
 };
 
+/* One of several keys that are inserted together. */
+struct kvt_insert {
+	struct kvt_key key;
+	struct kvt_value *value;	/* with its version */
+};
+
 /*
  * A change of one key, between begin() and commit() or abort().  The caller
  * fills the first part, the engine the rest.
@@ -70,6 +76,7 @@ struct kvt_lookup {
 struct kvt_change {
 	struct kvt_index *index;
 	struct kvt_key key;
+	const struct kvt_key *then;	/* a higher key that the caller inserts next, or NULL */
 	gfp_t gfp;			/* for the engine's memory; GFP_NOWAIT never sleeps */
 	bool may_insert;		/* the key may be created */
 	bool removes;			/* a commit removes the key */
@@ -189,6 +196,12 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
  *	calls tracepoints.  Called once after the last commit or abort, also if begin()
  *	failed.  @change->engine is zero before the first begin(), and @change->key still
  *	the same.
+ * @insert_sorted: insert keys that do not exist, in ascending order, each key once: the
+ *	first of @inserts, up to one that exists or that the engine leaves to begin().  The
+ *	caller inserts that one, with @then, and goes on with the others.  The
+ *	index takes over blocks and copies cells, as with @commit.  Other threads may change
+ *	the same keys.  Called outside of RCU read sections and locks; allocates by @gfp.
+ *	Returns how many were inserted, 0 to @nr.
  * @iter_next: the next values in the iterator's direction, with their keys, at least
  *	one and at most @max, which is not 0.  The key of the last is then in @key and
  *	@len with @bound KVT_AFTER.  Under rcu_read_lock(); values stay valid until
@@ -225,6 +238,8 @@ struct kvt_index_ops {
 	int (*commit)(struct kvt_change *change, struct kvt_value *value);
 	void (*abort)(struct kvt_change *change);
 	void (*finish)(struct kvt_change *change);
+	unsigned int (*insert_sorted)(struct kvt_index *index, const struct kvt_insert *inserts,
+				      unsigned int nr, gfp_t gfp);
 	int (*iter_next)(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max);
 	void (*iter_rest)(struct kvt_iter *iter);
 	void (*sweep)(struct kvt_index *index);

@@ -57,6 +57,9 @@
  * own change, or leaves that to the next one if its swap fails.  A worker consolidates
  * pages that do not change any more.
  *
+ * Several keys in order (sorted.c) need no records: a leaf without a chain is replaced by a
+ * base page that has them, too, or they become the page that is split off from a full one.
+ *
  * **Changes of structure** take steps, each of them one swap.  The tree is consistent
  * between any two steps, and any writer that passes by takes the next step before its own
  * change (help.c).  A page P splits in two steps:
@@ -253,6 +256,7 @@ const struct kvt_index_ops kvt_bwtree_ops = {
 	.commit = bw_commit,
 	.abort = bw_abort,
 	.finish = bw_finish,
+	.insert_sorted = bw_insert_sorted,
 	.iter_next = bw_iter_next,
 	.iter_rest = bw_iter_rest,
 	.sweep = bw_sweep,

@@ -182,9 +182,12 @@ static u32 bw_post_size(const struct bw_want *low, const struct bw_page *page)
 	return bw_term_size(low->len, NULL, &high);
 }
 
-/* Move the upper entries to a new right sibling, which must then be posted. */
+/*
+ * Move the entries from @m on to a new right sibling, which must then be posted.  The walk has @nr
+ * of them: all those of the page, or more.
+ */
 static int bw_split_page(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help,
-			 struct bw_rec *top, struct bw_walk *walk, unsigned int m,
+			 struct bw_rec *top, struct bw_walk *walk, unsigned int m, unsigned int nr,
 			 const struct bw_key *sep)
 {
 	const struct bw_want low = bw_want_key(sep);
@@ -195,7 +198,7 @@ static int bw_split_page(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	if (!bw_stock_has_ids(stock, 1))
 		return -ENOMEM;
 	frame.low = sep;
-	page = bw_build(stock, BW_SLOT_UPPER, walk, &frame, m, top->nr, bw_space_of(top));
+	page = bw_build(stock, BW_SLOT_UPPER, walk, &frame, m, nr, bw_space_of(top));
 	if (!page)
 		return -ENOMEM;
 	split = bw_stock_get(stock, BW_SLOT_SPLIT, sizeof(*split) + bw_key_tail(low.len));
@@ -209,7 +212,8 @@ static int bw_split_page(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	split->rec.high = &split->sep;
 	split->rec.right = stock->id[0];
 	split->rec.nr = m;
-	split->rec.bytes -= min(split->rec.bytes, page->rec.bytes);
+	if (m < top->nr)
+		split->rec.bytes -= min(split->rec.bytes, page->rec.bytes);
 	if (bw_charge_obj(tree, top->level, page))
 		return -EDQUOT;
 	bw_publish(tree, stock->id[0], &page->rec);
@@ -325,9 +329,75 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 		return -ENOMEM;
 	if (help->id == BW_ROOT)
 		return bw_split_root(tree, stock, top, &walk, m, sep);
-	return bw_split_page(tree, stock, help, top, &walk, m, sep);
+	return bw_split_page(tree, stock, help, top, &walk, m, top->nr, sep);
 }
 KVT_EXPORT_FOR_TESTS(bw_tidy_step);
+
+/**
+ * bw_extend() - replace a page by one with more entries
+ * @tree: the tree
+ * @stock: memory
+ * @help: the page's id
+ * @top: the page, a leaf without a chain
+ * @walk: its entries and the new ones
+ * @sum: of those that the new page has
+ *
+ * Context: under rcu_read_lock().
+ *
+ * Return: 0; -EAGAIN: another thread was first; -ENOMEM, when the stock has noted what it lacks;
+ * -EDQUOT.
+ */
+int bw_extend(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help,
+	      struct bw_rec *top, struct bw_walk *walk, const struct bw_sum *sum)
+{
+	struct bw_frame frame = bw_frame_of(top);
+	struct bw_page *page;
+	int err;
+
+	page = bw_stock_get(stock, BW_SLOT_PAGE, sum->size + BW_SPACE_LEAF);
+	if (!page)
+		return -ENOMEM;
+	bw_page_fill(page, bw_mem_room(page), walk, sum, &frame);
+	err = bw_replace(tree, help->id, top, page, false, BW_NR_CONSOLIDATE);
+	if (!err)
+		bw_stock_take(stock, BW_SLOT_PAGE);
+	return err;
+}
+
+/**
+ * bw_split_off() - split a full page where new keys belong
+ * @tree: the tree
+ * @stock: memory
+ * @help: the page's id; then what must be done next
+ * @top: the page, a leaf without a chain, and not the root
+ * @walk: its entries, and perhaps new ones after them
+ * @m: how many stay, at least 1; all of them if there are new ones
+ * @nr: how many entries the walk has
+ * @done: set if the page was split
+ *
+ * Context: under rcu_read_lock().
+ *
+ * Return: BW_NEEDS_HELP: @help is what must be done next, with its key in the stock; 0: another
+ * thread was first; -ENOMEM, when the stock has noted what it lacks; -EDQUOT; -EBUSY.
+ */
+int bw_split_off(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help,
+		 struct bw_rec *top, struct bw_walk *walk, unsigned int m, unsigned int nr,
+		 bool *done)
+{
+	const struct bw_key *sep;
+	int ret;
+
+	*done = false;
+	ret = bw_may_split(tree, stock, help, top);
+	if (ret)
+		return ret == -ENOENT ? 0 : ret;
+	sep = bw_split_key(stock, BW_SLOT_NEXT, walk, m, top->level);
+	if (!sep)
+		return -ENOMEM;
+	ret = bw_split_page(tree, stock, help, top, walk, m, nr, sep);
+	*done = ret == BW_NEEDS_HELP;
+	return ret;
+}
 
 /* Insert the term of a page that begins at @low into its parent, or replace it if @there. */
 static int bw_post_term(struct bw_tree *tree, struct bw_stock *stock, const struct bw_at *at,

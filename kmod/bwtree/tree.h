@@ -339,6 +339,11 @@ struct bw_term *bw_term_fill(void *obj, enum bw_kind kind, struct bw_rec *top, u
 
 /* split.c */
 int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
+int bw_extend(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help,
+	      struct bw_rec *top, struct bw_walk *walk, const struct bw_sum *sum);
+int bw_split_off(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help,
+		 struct bw_rec *top, struct bw_walk *walk, unsigned int m, unsigned int nr,
+		 bool *done);
 int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
 
 /* fold.c */
@@ -370,6 +375,10 @@ int bw_begin(struct kvt_change *change);
 int bw_commit(struct kvt_change *change, struct kvt_value *value);
 void bw_abort(struct kvt_change *change);
 void bw_finish(struct kvt_change *change);
+
+/* sorted.c */
+unsigned int bw_insert_sorted(struct kvt_index *index, const struct kvt_insert *inserts,
+			      unsigned int nr, gfp_t gfp);
 
 /* iter.c */
 struct bw_iter {

@@ -585,13 +585,6 @@ static void mt_collect(struct mt_tree *tree, const struct kvt_key *key, struct m
 		c->left = MT_LEFT_THIN;
 }
 
-/* Note the length of a key of one slice before readers can find the key: see prefix.c. */
-static void mt_note_length(struct mt_tree *tree, const struct kvt_key *key)
-{
-	if (key->len <= MT_SLICE && !test_bit(key->len, &tree->short_lens))
-		set_bit(key->len, &tree->short_lens);
-}
-
 /* Replace the value in the key's slot, while readers may read it. */
 static void mt_update(struct mt_change *c, struct kvt_value *value)
 {
@@ -608,9 +601,8 @@ static void mt_update(struct mt_change *c, struct kvt_value *value)
 static void mt_apply(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
 		     struct kvt_value *value)
 {
-	/* Before readers can find a cell. */
-	if (value && kvt_value_is_cell(value) && unlikely(!READ_ONCE(tree->cells)))
-		WRITE_ONCE(tree->cells, true);
+	if (value)
+		mt_note_cell(tree, value);
 	switch (c->kind) {
 	case MT_CHANGE_UPDATE:
 		mt_update(c, value);

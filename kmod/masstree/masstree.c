@@ -105,16 +105,20 @@
  * leaf, its full ancestors and the first one with room, or, if the root of a
  * layer splits, the leaf above that holds the root in a slot.  commit() cannot fail.
  *
+ * Several keys in order (sorted.c) are written to free slots of the same leaf, and one
+ * store of the permutation makes them all visible.
+ *
  * **Splits.**  The upper keys move to a new right neighbour, which is complete
  * before anything leads to it.  The old node stays dirty until the parent knows the
  * new one, so a reader that came through the old parent waits or sees vsplit
  * change.  Keys with the same slice stay together.  At the right or left end of a
- * layer all old keys stay on one side, so sequential loads leave full nodes.  A
- * node points to its parent.  A layer's root points to the leaf of the layer above
- * that holds it, marked by a bit (MT_ROOT); readers that reach a root check the
- * bit.  These pointers change only under the lock of the node that they point to.
- * So the split of a root finds the slot for the new root, and the split of a leaf
- * updates the roots of the layers that move to the new leaf.
+ * layer all old keys stay on one side, so sequential loads leave full nodes; they do so
+ * elsewhere, too, if the caller inserts a key that follows the new one.  A node points
+ * to its parent.  A layer's root points to the leaf of the layer above that holds it,
+ * marked by a bit (MT_ROOT); readers that reach a root check the bit.  These
+ * pointers change only under the lock of the node that they point to.  So the split
+ * of a root finds the slot for the new root, and the split of a leaf updates the
+ * roots of the layers that move to the new leaf.
  *
  * **New layers.**  Two keys can have hundreds of slices in common.  The writer
  * builds the chain of one-entry layers before it locks the leaf, and publishes
@@ -249,6 +253,7 @@ const struct kvt_index_ops kvt_masstree_ops = {
 	.commit = mt_commit,
 	.abort = mt_abort,
 	.finish = mt_finish,
+	.insert_sorted = mt_insert_sorted,
 	.iter_next = mt_iter_next,
 	.iter_rest = mt_iter_rest,
 	.sweep = mt_sweep,

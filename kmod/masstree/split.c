@@ -9,7 +9,7 @@
 #include "split.h"
 #include "table.h"
 
-/* A key that comes to the end or the beginning of its layer. */
+/* A key that comes to the end or the beginning of its layer, or is followed by more of them. */
 enum mt_sequential {
 	MT_RANDOM,
 	MT_ASCENDING,
@@ -60,9 +60,19 @@ static void mt_collect_keys(struct mt_change *c, u32 rank, struct kvt_value *val
 	}
 }
 
-static enum mt_sequential mt_sequential(const struct mt_change *c)
+/* Whether the next key that the caller inserts belongs to the same leaf. */
+static bool mt_goes_on(const struct kvt_change *change, const struct mt_change *c)
 {
-	if (c->at == MT_LEAF_WIDTH && !c->leaf->next)
+	const struct kvt_key *then = change->then;
+
+	return then && mt_same_layer(then, &change->key, c->off) &&
+	       mt_leaf_covers(c->leaf, mt_slice(then->data, then->len, c->off));
+}
+
+static enum mt_sequential mt_sequential(const struct kvt_change *change,
+					const struct mt_change *c)
+{
+	if (c->at == MT_LEAF_WIDTH && (!c->leaf->next || mt_goes_on(change, c)))
 		return MT_ASCENDING;
 	/* A split of the left neighbour may write prev now, but does not write NULL. */
 	if (c->at == 0 && !READ_ONCE(c->leaf->prev))
@@ -323,7 +333,7 @@ void mt_insert_split(struct mt_tree *tree, struct kvt_change *change, struct mt_
 		     struct kvt_value *value)
 {
 	struct mt_node *new[MT_HEIGHT_MAX + 2];
-	enum mt_sequential seq = mt_sequential(c);
+	enum mt_sequential seq = mt_sequential(change, c);
 	struct mt_node *left = &c->leaf->node;
 	unsigned int i, nr_new = 0;
 	struct mt_leaf_keys keys;

@@ -130,6 +130,34 @@ static inline bool mt_same_tail(const struct kvt_value *value, const u8 *key, u3
 	return value->key_len == len && !memcmp(kvt_value_suffix(value, at), key + at, len - at);
 }
 
+/* Whether a key is in the layer at @off, to which another one belongs. */
+static inline bool mt_same_layer(const struct kvt_key *key, const struct kvt_key *other, u32 off)
+{
+	return !off || (key->len > off && !memcmp(key->data, other->data, off));
+}
+
+/* Whether a locked leaf covers a slice that is not before its first key's. */
+static inline bool mt_leaf_covers(const struct mt_leaf *leaf, u64 slice)
+{
+	const struct mt_leaf *next = leaf->next;
+
+	return !next || slice < READ_ONCE(next->lowkey);
+}
+
+/* Note the length of a key of one slice before readers can find the key: see prefix.c. */
+static inline void mt_note_length(struct mt_tree *tree, const struct kvt_key *key)
+{
+	if (key->len <= MT_SLICE && !test_bit(key->len, &tree->short_lens))
+		set_bit(key->len, &tree->short_lens);
+}
+
+/* Note that there is a cell before readers can find it. */
+static inline void mt_note_cell(struct mt_tree *tree, const struct kvt_value *value)
+{
+	if (kvt_value_is_cell(value) && unlikely(!READ_ONCE(tree->cells)))
+		WRITE_ONCE(tree->cells, true);
+}
+
 /* node.c */
 int mt_node_init(void);
 void mt_node_exit(void);
@@ -206,6 +234,10 @@ int mt_begin(struct kvt_change *change);
 int mt_commit(struct kvt_change *change, struct kvt_value *value);
 void mt_abort(struct kvt_change *change);
 void mt_finish(struct kvt_change *change);
+
+/* sorted.c */
+unsigned int mt_insert_sorted(struct kvt_index *index, const struct kvt_insert *inserts,
+			      unsigned int nr, gfp_t gfp);
 
 /* unlink.c */
 

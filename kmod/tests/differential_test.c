@@ -27,6 +27,8 @@ struct model {
 	u8 *buf;			/* for a key that is not one of the set */
 	struct kvt_lookup lookups[MAX_BATCH];
 	struct kvt_cell cells[MAX_BATCH];
+	struct kvt_key sorted[KT_SORTED_MAX];
+	u64 versions[KT_SORTED_MAX];
 	unsigned int op;
 };
 
@@ -92,6 +94,32 @@ static void do_put(struct model *m)
 	KUNIT_ASSERT_GT_MSG(m->test, version, m->version[i], "operation %u", m->op);
 	m->version[i] = version;
 	__set_bit(i, m->present);
+}
+
+/* Several keys of the set, most of them adjacent; some may be there. */
+static void do_insert_sorted(struct model *m)
+{
+	unsigned int i = kt_rnd_below(&m->rnd, m->keys->nr), nr, done;
+	unsigned int skip = kt_rnd_below(&m->rnd, 3);
+	unsigned int at[KT_SORTED_MAX];
+
+	for (nr = 0; nr < KT_SORTED_MAX && i < m->keys->nr; i++) {
+		/* At most half of those there. */
+		if (model_has(m, i) && kt_rnd_below(&m->rnd, 2))
+			continue;
+		at[nr] = i;
+		m->sorted[nr++] = m->keys->key[i];
+		if (skip && !kt_rnd_below(&m->rnd, 4))
+			i += kt_rnd_below(&m->rnd, 4 * skip);
+	}
+	expect(m, 0, kt_insert_sorted(m->kt, m->sorted, nr, m->versions, &done));
+	expect(m, nr, done);
+	while (nr--) {
+		KUNIT_ASSERT_GT_MSG(m->test, m->versions[nr], m->version[at[nr]],
+				    "operation %u", m->op);
+		m->version[at[nr]] = m->versions[nr];
+		__set_bit(at[nr], m->present);
+	}
 }
 
 static void do_aborted_put(struct model *m)
@@ -287,6 +315,8 @@ static void do_one(struct model *m)
 		do_get_batch(m);
 	else if (dice < 98)
 		do_walk(m);
+	else if (!kt_rnd_below(&m->rnd, 4))
+		do_insert_sorted(m);
 	else if (kt_rnd_below(&m->rnd, 50))
 		do_aborted_put(m);
 	else

@@ -371,7 +371,8 @@ static void kt_drop(struct kt_change *c)
 	kt_value_drop(c->value);
 }
 
-static int kt_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, gfp_t gfp)
+static int kt_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, gfp_t gfp,
+		    const struct kvt_key *then)
 {
 	int err = -ENOMEM;
 
@@ -383,6 +384,7 @@ static int kt_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *ke
 		.may_insert = c->value,
 		.removes = !c->value,
 		.wants_cell = c->value && kvt_cell_fits(key->len, 0),
+		.then = then,
 	};
 	c->bag = kvt_bag_get(&kt->reclaim, gfp);
 	if (c->bag)
@@ -411,7 +413,7 @@ int kt_put_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, 
 	c->value = kt_value_new(key, gfp);
 	if (!c->value)
 		return -ENOMEM;
-	return kt_begin(kt, c, key, gfp);
+	return kt_begin(kt, c, key, gfp, NULL);
 }
 
 /**
@@ -428,25 +430,34 @@ int kt_del_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, 
 	int err;
 
 	c->value = NULL;
-	err = kt_begin(kt, c, key, gfp);
+	err = kt_begin(kt, c, key, gfp, NULL);
 	if (err || c->change.old)
 		return err;
 	kt_abort(c);
 	return -ENOENT;
 }
 
+/* Make a value in a cell, which the engine takes; NULL: it should not be one. */
+static struct kvt_value *kt_cell_make(const struct kt *kt, const struct kvt_key *key, u64 version,
+				      struct kvt_cell *cell)
+{
+	u64 hash = kt_hash(key, version);
+
+	if (kt->cells == KT_CELLS_NONE || (kt->cells == KT_CELLS_SOME && hash % 4 == 0))
+		return NULL;
+	if (kt_cell_len(hash) > KVT_CELL_MAX)
+		return kvt_cell_init_empty(cell, key->len, version);
+	return kvt_cell_init(cell, key->len, kt_cell_len(hash), version, hash);
+}
+
 /* The value to commit: sometimes a cell, if the place takes one. */
 static struct kvt_value *kt_choose(struct kt_change *c, u64 version)
 {
-	const struct kvt_key *key = &c->change.key;
-	u64 hash = kt_hash(key, version);
+	struct kvt_value *cell = NULL;
 
-	if (!c->change.takes_cell || c->kt->cells == KT_CELLS_NONE ||
-	    (c->kt->cells == KT_CELLS_SOME && hash % 4 == 0))
-		return c->value;
-	if (kt_cell_len(hash) > KVT_CELL_MAX)
-		return kvt_cell_init_empty(&c->cell, key->len, version);
-	return kvt_cell_init(&c->cell, key->len, kt_cell_len(hash), version, hash);
+	if (c->change.takes_cell)
+		cell = kt_cell_make(c->kt, &c->change.key, version, &c->cell);
+	return cell ?: c->value;
 }
 
 /* Once: -EAGAIN if another writer was first and begin() has to be called again. */
@@ -553,6 +564,107 @@ int kt_put(struct kt *kt, const struct kvt_key *key, u64 *version)
 
 	err = kvt_reclaim_throttle(&kt->reclaim, true);
 	return err ?: kt_put_gfp(kt, key, GFP_KERNEL, version);
+}
+
+/* Values for keys that are inserted together. */
+struct kt_sorted {
+	struct kvt_insert inserts[KT_SORTED_MAX];
+	struct kvt_cell cells[KT_SORTED_MAX];
+	unsigned int nr;
+};
+
+static int kt_sorted_add(struct kt *kt, struct kt_sorted *s, const struct kvt_key *key, u64 version)
+{
+	struct kvt_insert *insert = &s->inserts[s->nr];
+
+	*insert = (struct kvt_insert) { .key = *key };
+	if (kt->ops->cells && kvt_cell_fits(key->len, 0))
+		insert->value = kt_cell_make(kt, key, version, &s->cells[s->nr]);
+	if (!insert->value) {
+		insert->value = kt_value_new(key, GFP_KERNEL);
+		if (!insert->value)
+			return -ENOMEM;
+		kt_value_fill(insert->value, key, version);
+	}
+	s->nr++;
+	return 0;
+}
+
+/* Free a value that was not inserted, unless it is a cell. */
+static void kt_sorted_drop(const struct kvt_insert *insert)
+{
+	if (kvt_value_has_block(insert->value))
+		kt_value_drop(insert->value);
+}
+
+/* As the engine inserts no more of the others, put this key. */
+static int kt_sorted_put(struct kt *kt, struct kt_sorted *s, unsigned int i, u64 *version)
+{
+	const struct kvt_key *key = &s->inserts[i].key;
+	struct kt_change c = { .value = kt_value_new(key, GFP_KERNEL) };
+	int err = -ENOMEM;
+
+	if (c.value)
+		err = kt_begin(kt, &c, key, GFP_KERNEL,
+			       i + 1 < s->nr ? &s->inserts[i + 1].key : NULL);
+	return err ?: kt_commit(&c, version);
+}
+
+static int kt_sorted_run(struct kt *kt, struct kt_sorted *s, unsigned int *done, u64 *versions)
+{
+	unsigned int n;
+	int err;
+
+	while (*done < s->nr) {
+		err = kvt_reclaim_throttle(&kt->reclaim, true);
+		if (err)
+			return err;
+		n = kt->ops->insert_sorted(kt->index, &s->inserts[*done], s->nr - *done,
+					   GFP_KERNEL | __GFP_ACCOUNT);
+		*done += n;
+		atomic64_add(n, &kt->sorted);
+		if (*done == s->nr)
+			break;
+		err = kt_sorted_put(kt, s, *done, &versions[*done]);
+		if (err)
+			return err;
+		kt_sorted_drop(&s->inserts[(*done)++]);
+	}
+	return 0;
+}
+
+/**
+ * kt_insert_sorted() - give keys new values together
+ * @kt: the index
+ * @keys: the keys, in order
+ * @nr: how many, at most KT_SORTED_MAX
+ * @versions: set to the new versions
+ * @done: set to how many keys have one
+ *
+ * Keys that exist are changed one by one.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kt_insert_sorted(struct kt *kt, const struct kvt_key *keys, unsigned int nr, u64 *versions,
+		     unsigned int *done)
+{
+	struct kt_sorted *s = kzalloc(sizeof(*s), GFP_KERNEL);
+	/* As for a key that begin() has not found. */
+	u64 version = atomic64_read_acquire(&kt->floor) + 1;
+	int err = s ? 0 : -ENOMEM;
+	unsigned int i;
+
+	*done = 0;
+	for (i = 0; !err && i < nr; i++) {
+		versions[i] = version;
+		err = kt_sorted_add(kt, s, &keys[i], version);
+	}
+	if (!err)
+		err = kt_sorted_run(kt, s, done, versions);
+	for (i = *done; s && i < s->nr; i++)
+		kt_sorted_drop(&s->inserts[i]);
+	kfree(s);
+	return err;
 }
 
 /**

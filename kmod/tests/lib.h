@@ -79,6 +79,7 @@ struct kt {
 	struct workqueue_struct *wq;
 	atomic64_t floor;		/* of versions, as a store has one */
 	enum kt_cells cells;
+	atomic64_t sorted;		/* keys that insert_sorted() has inserted */
 };
 
 /* Every lane's machine has two: without them, a case fails rather than test nothing. */
@@ -138,6 +139,9 @@ void kt_abort(struct kt_change *c);
 /* Whole operations; @version may be NULL. */
 int kt_put_gfp(struct kt *kt, const struct kvt_key *key, gfp_t gfp, u64 *version);
 int kt_put(struct kt *kt, const struct kvt_key *key, u64 *version);
+#define KT_SORTED_MAX	64u
+int kt_insert_sorted(struct kt *kt, const struct kvt_key *keys, unsigned int nr, u64 *versions,
+		     unsigned int *done);
 int kt_del_gfp(struct kt *kt, const struct kvt_key *key, gfp_t gfp, u64 *version);
 int kt_del(struct kt *kt, const struct kvt_key *key, u64 *version);
 int kt_get(struct kt *kt, const struct kvt_key *key, u64 *version);
