@@ -237,6 +237,21 @@ int kvt_quota_charge_key(struct kvt_quota *quota)
 KVT_EXPORT_FOR_TESTS(kvt_quota_charge_key);
 
 /**
+ * kvt_quota_charge_keys() - charge several keys
+ * @quota: the store's
+ * @nr: how many
+ *
+ * Context: any but NMI; under node locks too.
+ *
+ * Return: 0, or -EDQUOT and nothing is charged.
+ */
+int kvt_quota_charge_keys(struct kvt_quota *quota, u32 nr)
+{
+	return pool_charge(&quota->keys, nr);
+}
+KVT_EXPORT_FOR_TESTS(kvt_quota_charge_keys);
+
+/**
  * kvt_quota_uncharge_key() - give one key back
  * @quota: the store's
  *

@@ -33,13 +33,28 @@ void kvt_sleep_add(struct kvt_life *life);
 void kvt_sleep_remove(struct kvt_life *life);
 
 /* replay.c */
+
+/* Records of a range that are put into the index together. */
+#define KVT_REPLAY_BATCH	64
+
+/* What a value is counted as. */
+struct kvt_replay_size {
+	s64 charge;
+	struct kvt_live live;
+};
+
 struct kvt_replay {
 	struct kvt_log *log;
 	struct kvt_log_reader reader;
 	struct kvt_column *edits;	/* KVTREE_COLS_MAX of them */
 	size_t tombstones;		/* bytes of removals since the last kvt_replay_bury() */
 	bool marks;			/* mark the keys: their records are not in the checkpoint */
-	struct kvt_cell cell;		/* holds a value without a block */
+	bool sorted;			/* the records are a range's */
+	/* Values that are not in the index yet, in order; their keys are in the reader's memory. */
+	u32 nr;
+	struct kvt_insert inserts[KVT_REPLAY_BATCH];
+	struct kvt_replay_size sizes[KVT_REPLAY_BATCH];
+	struct kvt_cell cells[KVT_REPLAY_BATCH];	/* hold values without blocks */
 	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
 };
 

@@ -9,6 +9,9 @@
  * two epochs, since no later epoch has an older put of a removed key: see kvt_log_recover().  So
  * several threads may replay at the same time, each the records that it reads.  The index has no
  * other users during recovery.
+ *
+ * The records of a piece of a range are in order.  So they are collected, and put into the index
+ * together.
  */
 #include <linux/container_of.h>
 #include <linux/sched/mm.h>
@@ -35,7 +38,7 @@ static struct kvt_cell *replay_cell(struct kvt_replay *replay, const struct kvt_
 {
 	if (!replay->log->state.env.index->ops->cells || entry->version >= KVT_CELL_VERSION_END)
 		return NULL;
-	return &replay->cell;
+	return &replay->cells[replay->nr];
 }
 
 static struct kvt_value *replay_plain(struct kvt_replay *replay, const struct kvt_key *key,
@@ -181,13 +184,17 @@ static int replay_leave_cell(struct kvt_replay *replay, const struct kvt_key *ke
 	return -EAGAIN;
 }
 
-/* Put @new into the index if it is newer than what is there; NULL: remove a tombstone. */
+/*
+ * Put @new into the index if it is newer than what is there; NULL: remove a tombstone.  @then: the
+ * key that follows, or NULL.
+ */
 static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
-			 struct kvt_value **new)
+			 const struct kvt_key *then, struct kvt_value **new)
 {
 	struct kvt_change change = {
 		.index = replay->log->state.env.index,
 		.key = *key,
+		.then = then,
 		.gfp = KVT_GFP_PROCESS | __GFP_ACCOUNT | __GFP_NOWARN,
 		.may_insert = *new,
 		.removes = !*new,
@@ -228,6 +235,115 @@ static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 	return err;
 }
 
+/*
+ * Count values that the index has taken, whose keys it did not have.  They are not read: another
+ * thread may already have replaced them.
+ */
+static void replay_count_new(struct kvt_replay *replay, u32 from, u32 nr)
+{
+	struct kvt_log_env *env = &replay->log->state.env;
+	struct kvt_live live = {};
+	s64 bytes = 0;
+	u32 i;
+
+	for (i = from; i < from + nr; i++) {
+		live.bytes += replay->sizes[i].live.bytes;
+		live.large += replay->sizes[i].live.large;
+		bytes += replay->sizes[i].charge;
+	}
+	kvt_quota_charge(env->quota, bytes);
+	kvt_quota_charge_keys(env->quota, nr);
+	kvt_stat_add(env->stats, KVTREE_STAT_VALUE_BYTES, bytes);
+	kvt_stat_add(env->stats, KVTREE_STAT_VALUES, nr);
+	kvt_live_add(&replay->log->space, live);
+}
+
+/* Have the engine insert values from @from on, as many as it can.  Returns how many. */
+static u32 replay_insert(struct kvt_replay *replay, u32 from)
+{
+	struct kvt_index *index = replay->log->state.env.index;
+	struct mem_cgroup *memcg = set_active_memcg(replay->log->state.env.memcg);
+	u32 done;
+
+	done = index->ops->insert_sorted(index, &replay->inserts[from], replay->nr - from,
+					 KVT_GFP_PROCESS | __GFP_ACCOUNT | __GFP_NOWARN);
+	set_active_memcg(memcg);
+	if (done)
+		replay_count_new(replay, from, done);
+	return done;
+}
+
+/* Put one of the values that wait into the index, or free it if that has a newer one. */
+static int replay_insert_one(struct kvt_replay *replay, u32 i)
+{
+	struct kvt_insert *insert = &replay->inserts[i];
+	const struct kvt_key *then = i + 1 < replay->nr ? &insert[1].key : NULL;
+	int err = replay_change(replay, &insert->key, then, &insert->value);
+
+	/* If the index has taken the value, this is NULL. */
+	kvt_value_free(insert->value);
+	return err;
+}
+
+/* Put all values that wait into the index; after an error, free the others. */
+static int replay_flush(struct kvt_replay *replay)
+{
+	u32 at = 0;
+	int err = 0;
+
+	while (!err && at < replay->nr) {
+		err = kvt_reclaim_throttle(replay->log->state.env.reclaim, true);
+		if (err)
+			break;
+		at += replay_insert(replay, at);
+		if (at < replay->nr)
+			err = replay_insert_one(replay, at++);
+		cond_resched();
+	}
+	for (; at < replay->nr; at++)
+		kvt_value_free(replay->inserts[at].value);
+	replay->nr = 0;
+	return err;
+}
+
+/* Whether a key comes after those that wait.  It does, unless the device is damaged or forged. */
+static bool replay_follows(const struct kvt_replay *replay, const struct kvt_key *key)
+{
+	const struct kvt_key *last;
+
+	if (!replay->nr)
+		return true;
+	last = &replay->inserts[replay->nr - 1].key;
+	return kvt_log_key_cmp(last->data, last->len, key->data, key->len) < 0;
+}
+
+/* A record of a range: the piece's records are in order, and stay in memory until its end. */
+static int replay_sorted(struct kvt_replay *replay, const struct kvt_key *key,
+			 const struct kvt_log_entry *entry)
+{
+	struct kvt_value *v;
+	int err = 0;
+
+	if (replay->nr == KVT_REPLAY_BATCH)
+		err = replay_flush(replay);
+	if (err)
+		return err;
+	v = replay_value(replay, key, entry);
+	if (!v)
+		return -ENOMEM;
+	replay->inserts[replay->nr] = (struct kvt_insert) { .key = *key, .value = v };
+	replay->sizes[replay->nr++] = (struct kvt_replay_size) {
+		.charge = kvt_value_charge(v),
+		.live = kvt_log_live(key->len, v),
+	};
+	return 0;
+}
+
+static int replay_piece(struct kvt_log_reader *reader)
+{
+	return replay_flush(container_of(reader, struct kvt_replay, reader));
+}
+
 static int replay_entry(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
 {
 	struct kvt_replay *replay = container_of(reader, struct kvt_replay, reader);
@@ -235,6 +351,15 @@ static int replay_entry(struct kvt_log_reader *reader, const struct kvt_log_entr
 	struct kvt_value *v;
 	int err;
 
+	if (replay->sorted && !replay_follows(replay, &key)) {
+		/* Then nobody knows which keys to expect: the range's others come one by one. */
+		err = replay_flush(replay);
+		if (err)
+			return err;
+		replay->sorted = false;
+	}
+	if (replay->sorted)
+		return replay_sorted(replay, &key, entry);
 	if (replay->marks)
 		kvt_image_mark(&replay->log->image, key.data, key.len);
 	v = replay_value(replay, &key, entry);
@@ -242,7 +367,7 @@ static int replay_entry(struct kvt_log_reader *reader, const struct kvt_log_entr
 		return -ENOMEM;
 	err = kvt_reclaim_throttle(replay->log->state.env.reclaim, true);
 	if (!err)
-		err = replay_change(replay, &key, &v);
+		err = replay_change(replay, &key, NULL, &v);
 	/* v is NULL if the index has taken it. */
 	if (!err && !v && entry->type == KVTREE_LOG_REMOVE)
 		WRITE_ONCE(replay->tombstones,
@@ -264,6 +389,7 @@ int kvt_replay_init(struct kvt_replay *replay, struct kvt_log *log)
 {
 	replay->log = log;
 	replay->reader.entry = replay_entry;
+	replay->reader.piece = replay_piece;
 	replay->edits = kvcalloc(KVTREE_COLS_MAX, sizeof(*replay->edits), GFP_KERNEL);
 	if (!replay->edits)
 		return -ENOMEM;
@@ -294,8 +420,16 @@ KVT_EXPORT_FOR_TESTS(kvt_replay_exit);
  */
 int kvt_replay_range(struct kvt_replay *replay, const struct kvt_log_directory *dir, u32 i)
 {
+	int verdict;
+
 	replay->marks = false;
-	return kvt_log_range_read(&replay->reader, dir, i);
+	replay->sorted = true;
+	verdict = kvt_log_range_read(&replay->reader, dir, i);
+	replay->sorted = false;
+	/* Some are left if it ended early. */
+	while (replay->nr)
+		kvt_value_free(replay->inserts[--replay->nr].value);
+	return verdict;
 }
 
 /**
@@ -333,7 +467,7 @@ static int bury_act(struct kvt_walk *walk, const struct kvt_key *key)
 	struct kvt_value *none = NULL;
 	int err = kvt_reclaim_throttle(replay->log->state.env.reclaim, true);
 
-	return err ?: replay_change(replay, key, &none);
+	return err ?: replay_change(replay, key, NULL, &none);
 }
 
 /**

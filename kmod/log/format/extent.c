@@ -4,7 +4,7 @@
 
 /**
  * kvt_log_reader_init() - allocate memory for reading extents
- * @reader: zeros, except entry(); kvt_log_reader_exit() must follow
+ * @reader: zeros, except entry() and piece(); kvt_log_reader_exit() must follow
  * @set: the devices
  *
  * Return: 0 or -ENOMEM.

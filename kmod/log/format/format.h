@@ -151,6 +151,8 @@ struct kvt_log_directory {
 struct kvt_log_reader {
 	/* Called for each record, maybe before its checksum has been verified; may be NULL. */
 	int (*entry)(struct kvt_log_reader *reader, const struct kvt_log_entry *entry);
+	/* Called after the records of a range's piece, while they are in memory; or NULL. */
+	int (*piece)(struct kvt_log_reader *reader);
 	struct kvt_log_set *set;
 	struct kvt_log_col cols[KVTREE_COLS_MAX];
 	u8 *buf;			/* KVTREE_LOG_CHUNK_MAX blocks */

@@ -169,6 +169,8 @@ static int piece_read(struct reading *r)
 		verdict = cover_read(r, &in);
 	if (!verdict)
 		verdict = values_read(r, &in);
+	if (!verdict && r->reader->piece)
+		verdict = r->reader->piece(r->reader);
 	return verdict == KVT_LOG_END ? KVT_LOG_DAMAGED : verdict;
 }
 
