@@ -351,6 +351,8 @@ bool kvt_log_piece_sane(const struct kvt_log_set *set, const struct kvtree_log_p
 			bool first);
 u32 kvt_log_piece_crc_begin(const struct kvtree_log_super *super,
 			    const struct kvt_log_piece *piece);
+u32 kvt_log_key_seed(const struct kvtree_log_super *super);
+u32 kvt_log_key_hash(u32 seed, const u8 *key, u32 len);
 u32 kvt_log_key_bit(const struct kvtree_log_super *super, const u8 *key, u32 len);
 
 /* directory.c */

@@ -104,17 +104,39 @@ u32 kvt_log_piece_crc_begin(const struct kvtree_log_super *super,
 KVT_EXPORT_FOR_TESTS(kvt_log_piece_crc_begin);
 
 /**
- * kvt_log_key_bit() - the hash of a key, which is its bit in covers
+ * kvt_log_key_seed() - what the hashes of a store's keys begin with
  * @super: of any of the devices
+ *
+ * Return: the argument for kvt_log_key_hash().
+ */
+u32 kvt_log_key_seed(const struct kvtree_log_super *super)
+{
+	return kvt_crc32c(~0U, super->uuid, sizeof(super->uuid));
+}
+
+/**
+ * kvt_log_key_hash() - the hash of a key, which is its bit in covers
+ * @seed: of kvt_log_key_seed()
  * @key: the key
  * @len: its bytes
  *
  * Return: less than 1 << KVTREE_LOG_COVER_BITS.
  */
+u32 kvt_log_key_hash(u32 seed, const u8 *key, u32 len)
+{
+	return kvt_crc32c(seed, key, len) & ((1U << KVTREE_LOG_COVER_BITS) - 1);
+}
+
+/**
+ * kvt_log_key_bit() - the same for one key
+ * @super: of any of the devices
+ * @key: the key
+ * @len: its bytes
+ *
+ * Return: as kvt_log_key_hash().
+ */
 u32 kvt_log_key_bit(const struct kvtree_log_super *super, const u8 *key, u32 len)
 {
-	u32 crc = kvt_crc32c(~0U, super->uuid, sizeof(super->uuid));
-
-	return kvt_crc32c(crc, key, len) & ((1U << KVTREE_LOG_COVER_BITS) - 1);
+	return kvt_log_key_hash(kvt_log_key_seed(super), key, len);
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_key_bit);

@@ -12,6 +12,7 @@ struct reading {
 	const struct kvt_log_range *next;	/* NULL: there is none */
 	const struct kvtree_log_super *super;	/* of the piece's device */
 	const struct kvt_log_piece *piece;
+	u32 seed;				/* of the keys' hashes */
 };
 
 static bool bit_test(const u8 *map, u32 bit)
@@ -88,7 +89,7 @@ static int value_read(struct reading *r, const struct kvt_log_entry *entry)
 
 	/* Without deltas there are no covers. */
 	if (r->range->nr_pieces > 1)
-		bit = kvt_log_key_bit(r->super, entry->key, entry->key_len);
+		bit = kvt_log_key_hash(r->seed, entry->key, entry->key_len);
 	if (r->piece->delta && !bit_test(r->reader->cover, bit))
 		return KVT_LOG_DAMAGED;
 	r->reader->records++;
@@ -215,6 +216,7 @@ int kvt_log_range_read(struct kvt_log_reader *reader, const struct kvt_log_direc
 		.reader = reader,
 		.range = dir->range[i],
 		.next = i + 1 < dir->nr ? dir->range[i + 1] : NULL,
+		.seed = kvt_log_key_seed(reader->set->dev[0].super),
 	};
 	int verdict = KVT_LOG_SOUND;
 	u32 piece = r.range->nr_pieces;
