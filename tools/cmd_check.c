@@ -268,7 +268,7 @@ static struct image image_count(const struct kvt_log_directory *dir)
 			piece = &dir->range[i]->piece[j];
 			image.pieces++;
 			image.deltas += piece->delta;
-			image.bytes += (uint64_t)piece->len + piece->outside_len;
+			image.bytes += kvt_log_piece_bytes(piece);
 		}
 	}
 	return image;

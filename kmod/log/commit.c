@@ -81,15 +81,14 @@ static int commit_flush(struct kvt_log *log, const struct kvt_stream *own, u64 e
 	return log->state.error;
 }
 
-static u64 commit_lease(struct kvt_commits *commits)
+/* Commits have met all versions of other streams before, and renewed the lease if need be. */
+static u64 commit_lease(struct kvt_log *log)
 {
-	struct kvt_log *log = &commits->log;
-	u64 version = max(commits->version, READ_ONCE(log->state.lease_asked));
+	u64 version = READ_ONCE(log->state.lease_asked);
 	u32 i;
 
 	for_each_set_bit(i, log->dirty, log->nr_streams)
 		version = max(version, READ_ONCE(log->streams[i].max_version));
-	commits->version = version;
 	return version + LEASE_RENEW > log->state.lease ? version + LEASE_AHEAD : log->state.lease;
 }
 
@@ -223,7 +222,7 @@ static int trailers_write(struct kvt_commits *commits, u64 epoch)
 	struct kvt_io io;
 	u32 i;
 
-	commits->lease_next = commit_lease(commits);
+	commits->lease_next = commit_lease(log);
 	kvt_io_init(&io);
 	for (i = 0; i < log->devs.nr; i++)
 		trailer_write(&commits->chain[i], epoch, &io);

@@ -36,7 +36,6 @@ struct kvt_commits {
 	struct kvt_chain chain[KVTREE_LOG_DEVS_MAX];
 	struct kvt_carry carry;
 	struct mutex commit_lock;	/* serializes commits; protects the fields up to unproved */
-	u64 version;			/* the highest one that commits have met */
 	u64 lease_next;			/* the lease in the next trailers */
 	unsigned long committed;	/* jiffies of the last commit */
 	bool unproved;			/* it had records, and no commit has followed */
