@@ -355,18 +355,26 @@ static bool write_is_held(void *arg)
 	return kvt_fault_held(arg);
 }
 
-/* Kill the process that makes a checkpoint, at the checkpoint's n-th write. */
-static void kill_checkpoint(struct __test_metadata *_metadata, struct _test_data_killed *self,
-			    unsigned int n)
+/* Have a process make a checkpoint whose n-th write is held. */
+static pid_t checkpoint_held(struct _test_data_killed *self, unsigned int n)
 {
-	__u64 made = kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINTS);
 	pid_t child;
-	int status;
 
 	kvt_fault_fail(&self->disk, "hold", "w", n, 1);
 	child = fork();
 	if (!child)
 		_exit(kvt_checkpoint(self->fd) ? 1 : 0);
+	return child;
+}
+
+/* Kill the process that makes a checkpoint, at the checkpoint's n-th write. */
+static void kill_checkpoint(struct __test_metadata *_metadata, struct _test_data_killed *self,
+			    unsigned int n)
+{
+	__u64 made = kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINTS);
+	pid_t child = checkpoint_held(self, n);
+	int status;
+
 	ASSERT_TRUE(kvt_eventually(write_is_held, &self->disk));
 	ASSERT_EQ(0, kill(child, SIGKILL));
 	kvt_fault_hold(&self->disk, false);
@@ -418,12 +426,8 @@ static __u32 watch(struct __test_metadata *_metadata, struct _test_data_killed *
 {
 	__u64 before = kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINT_BYTES);
 	struct kvtree_store_info info = { 0 };
-	pid_t child;
+	pid_t child = checkpoint_held(self, n);
 
-	kvt_fault_fail(&self->disk, "hold", "w", n, 1);
-	child = fork();
-	if (!child)
-		_exit(kvt_checkpoint(self->fd) ? 1 : 0);
 	EXPECT_TRUE(kvt_eventually(write_is_held, &self->disk));
 	EXPECT_EQ(0, kvt_find(self->dev, self->name, &info));
 	EXPECT_EQ(KVTREE_STORE_CHECKPOINTING, info.flags & KVTREE_STORE_CHECKPOINTING);
