@@ -14,12 +14,18 @@
 #define KVT_BATCH_BYTES	(64 * 1024)
 #define KVT_BATCH_KEYS	256
 
+/*
+ * The limit of a pool without one.  During a recovery, what one worker replays may be given back
+ * by another before it is charged: what is left must not overflow then.
+ */
+#define KVT_LIMIT_NONE	(S64_MAX / 2)
+
 static int pool_init(struct kvt_pool *pool, u64 limit, s64 batch)
 {
 	pool->cpu = alloc_percpu(struct kvt_pool_cpu);
 	if (!pool->cpu)
 		return -ENOMEM;
-	pool->limit = min_t(u64, limit, S64_MAX);
+	pool->limit = min_t(u64, limit, KVT_LIMIT_NONE);
 	pool->batch = batch;
 	pool->over = false;
 	atomic64_set(&pool->taken, 0);
@@ -169,8 +175,8 @@ KVT_EXPORT_FOR_TESTS(kvt_quota_init);
 void kvt_quota_limit(struct kvt_quota *quota, u64 limit_bytes, u64 limit_keys)
 {
 	/* Charges may read them meanwhile. */
-	WRITE_ONCE(quota->bytes.limit, min_t(u64, limit_bytes, S64_MAX));
-	WRITE_ONCE(quota->keys.limit, min_t(u64, limit_keys, S64_MAX));
+	WRITE_ONCE(quota->bytes.limit, min_t(u64, limit_bytes, KVT_LIMIT_NONE));
+	WRITE_ONCE(quota->keys.limit, min_t(u64, limit_keys, KVT_LIMIT_NONE));
 	/* A charge that saw the old limit has put what it took ahead into a stock by then. */
 	synchronize_rcu();
 	/* Each charge draws from the pool, and is counted, until one is below the limit. */

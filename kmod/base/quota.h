@@ -23,7 +23,7 @@ struct kvt_pool_cpu {
 };
 
 struct kvt_pool {
-	s64 limit;		/* S64_MAX: none */
+	s64 limit;
 	s64 batch;		/* the most that a CPU takes ahead */
 	bool over;		/* more may be taken than a new limit allows */
 	struct kvt_pool_cpu __percpu *cpu;

@@ -542,6 +542,22 @@ static void charges_of_any_size_fill_a_limit_and_never_pass_it(struct kunit *tes
 	}
 }
 
+/* Without a limit, what is charged after it was given back counts as well. */
+static void what_is_given_back_before_it_is_charged_counts(struct kunit *test)
+{
+	struct kvt_quota quota;
+
+	KUNIT_ASSERT_EQ(test, 0, kvt_quota_init(&quota, U64_MAX, U64_MAX));
+	kvt_quota_uncharge(&quota, 1 << 20);
+	kvt_quota_uncharge_key(&quota);
+	KUNIT_EXPECT_EQ(test, 0, kvt_quota_charge(&quota, 1 << 20));
+	KUNIT_EXPECT_EQ(test, 0, kvt_quota_charge(&quota, 100));
+	KUNIT_EXPECT_EQ(test, 0, kvt_quota_charge_keys(&quota, 3));
+	KUNIT_EXPECT_EQ(test, 100, kvt_quota_bytes(&quota));
+	KUNIT_EXPECT_EQ(test, 2, kvt_quota_keys(&quota));
+	kvt_quota_exit(&quota);
+}
+
 struct spender {
 	struct kvt_quota quota;
 	bool stop;
@@ -648,6 +664,7 @@ static struct kunit_case alloc_cases[] = {
 	KT_CASE(what_brings_no_key_passes_at_the_limit),
 	KUNIT_CASE(a_small_value_takes_little_more_than_it_has),
 	KUNIT_CASE(charges_of_any_size_fill_a_limit_and_never_pass_it),
+	KUNIT_CASE(what_is_given_back_before_it_is_charged_counts),
 	KUNIT_CASE(a_new_limit_holds_at_once),
 	KUNIT_CASE(an_allocation_that_may_sleep_always_gets_a_bag),
 	KUNIT_CASE(all_that_was_replaced_is_freed),
