@@ -64,6 +64,24 @@ static void bw_terms_of_key(const struct bw_rec *top, const struct bw_want *want
 	}
 }
 
+/*
+ * Whether two neighbours are at most half a page together.  Their prefix may be shorter than those
+ * that they have now: if a split made them again, this would go on for ever.
+ */
+static bool bw_fits_half(const struct bw_tree *tree, const struct bw_rec *left,
+			 const struct bw_rec *right)
+{
+	u32 most = tree->page_size / 2, common;
+	struct bw_ent first, last;
+
+	if (left->bytes + right->bytes > most)
+		return false;
+	bw_ent_at(left, 0, &first);
+	bw_ent_at(right, right->nr - 1, &last);
+	common = bw_ent_common(&first, &last, 0);
+	return bw_bytes_with(left, common) + bw_bytes_with(right, common) <= most;
+}
+
 /* May two neighbours be merged?  0: no. */
 static int bw_may_merge(struct bw_tree *tree, u32 left_id, u32 right_id)
 {
@@ -76,7 +94,7 @@ static int bw_may_merge(struct bw_tree *tree, u32 left_id, u32 right_id)
 		return 0;
 	/* Pages too short to be split may be merged, however long their keys are. */
 	return !left->nr || !right->nr || left->nr + right->nr < BW_SPLIT_MIN ||
-	       left->bytes + right->bytes <= tree->page_size / 2;
+	       bw_fits_half(tree, left, right);
 }
 
 /**

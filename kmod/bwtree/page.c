@@ -324,6 +324,45 @@ static void bw_walk_to(struct bw_walk *walk, unsigned int nr)
 	}
 }
 
+/**
+ * bw_ent_at() - an entry of a page
+ * @top: the page's newest record
+ * @nr: its number, below @top->nr
+ * @ent: to be filled
+ */
+void bw_ent_at(const struct bw_rec *top, unsigned int nr, struct bw_ent *ent)
+{
+	struct bw_walk walk;
+
+	bw_walk_init(&walk, top);
+	bw_walk_to(&walk, nr);
+	bw_walk_next(&walk, ent);
+}
+
+/**
+ * bw_bytes_with() - how much of a base page a page's entries would take beside others
+ * @top: the page's newest record
+ * @common: how many bytes all keys of the base page have in common
+ *
+ * Return: bytes.  If keys differ in length, this may be too many.
+ */
+u32 bw_bytes_with(const struct bw_rec *top, u32 common)
+{
+	const struct bw_page *base = top->base;
+	u32 longer;
+
+	if (base->prefix_len <= common)
+		return top->bytes;
+	if (base->key_len == BW_LENS)
+		longer = base->prefix_len - common;
+	else
+		longer = bw_tail_len(base->key_len, common) -
+			 bw_tail_len(base->key_len, base->prefix_len);
+	if (longer && !base->tails)
+		longer += sizeof(u32);
+	return top->bytes + top->nr * longer;
+}
+
 /* Round an offset up to a cache line. */
 static u32 bw_line(u32 off)
 {

@@ -434,6 +434,8 @@ int bw_ent_cmp(const struct bw_want *want, const struct bw_ent *ent);
 void bw_ent_key(const struct bw_ent *ent, u32 len, struct bw_key *key);
 u32 bw_ent_common(const struct bw_ent *a, const struct bw_ent *b, u32 from);
 u32 bw_want_common(const struct bw_want *a, const struct bw_want *b);
+void bw_ent_at(const struct bw_rec *top, unsigned int nr, struct bw_ent *ent);
+u32 bw_bytes_with(const struct bw_rec *top, u32 common);
 void bw_sum(struct bw_walk *walk, const struct bw_frame *frame, unsigned int from,
 	    unsigned int to, struct bw_sum *sum);
 struct bw_page *bw_page_fill(void *obj, u32 size, struct bw_walk *walk, const struct bw_sum *sum,

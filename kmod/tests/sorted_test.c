@@ -4,6 +4,7 @@
  * without memory.  That the result is the same as of single puts, differential_test.c shows.
  */
 #include <linux/slab.h>
+#include <linux/unaligned.h>
 
 #include "keys.h"
 #include "masstree/node.h"
@@ -164,6 +165,52 @@ static void no_keys_leave_leaves_half_full(struct kunit *test)
 	}
 }
 
+/* Keys in groups: those of a group begin with the same @GROUP_BEGIN bytes, which no others have. */
+#define GROUP_BEGIN	96u
+
+static void keys_group(struct kunit *test, struct kt_keys *keys, unsigned int group)
+{
+	unsigned int i, j;
+	u8 *data;
+
+	for (i = 0; i < keys->nr; i++) {
+		data = kmalloc(GROUP_BEGIN + 8, GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, data);
+		for (j = 0; j < GROUP_BEGIN; j += 8)
+			put_unaligned_be64(i / group, data + j);
+		put_unaligned_be64(i, data + GROUP_BEGIN);
+		kfree(keys->key[i].data);
+		keys->key[i] = KT_BYTES(data, GROUP_BEGIN + 8);
+	}
+}
+
+/* Nodes that would be split again if they were merged are left as they are. */
+static void what_is_merged_is_not_split_again(struct kunit *test)
+{
+	static const unsigned int groups[] = { 20, 33, 44, 47 };
+	struct kt_keys *keys;
+	unsigned int i, j;
+	struct kt *kt;
+	u64 merged;
+
+	for (i = 0; i < ARRAY_SIZE(groups); i++) {
+		keys = keys_make(test, KT_RANDOM_8, SORTED_KEYS / 2);
+		keys_group(test, keys, groups[i]);
+		kt = kt_open_pages(test, test->param_value, U64_MAX);
+		KUNIT_ASSERT_EQ(test, 0, insert_part(kt, keys, 0, keys->nr));
+		/* Each round may merge what the round before has merged. */
+		for (j = 0; j < 4; j++)
+			kt_settle(kt);
+		merged = kt_stat(kt, KVTREE_STAT_NODE_UNLINK);
+		kt_settle(kt);
+		kt_settle(kt);
+		KUNIT_EXPECT_EQ_MSG(test, merged, kt_stat(kt, KVTREE_STAT_NODE_UNLINK),
+				    "groups of %u keys", groups[i]);
+		expect_all(test, kt, keys);
+		kt_close(kt);
+	}
+}
+
 /* Insert a key, and one that is far away from it. */
 static void insert_two(struct kunit *test, struct kt *kt, const struct kt_keys *keys,
 		       unsigned int near, unsigned int far)
@@ -297,6 +344,7 @@ static void a_run_without_memory_inserts_the_first_keys(struct kunit *test)
 static struct kunit_case sorted_cases[] = {
 	KT_CASE(sorted_keys_fill_the_leaves),
 	KT_CASE(no_keys_leave_leaves_half_full),
+	KT_CASE(what_is_merged_is_not_split_again),
 	KT_CASE(sparse_keys_from_the_right_share_leaves),
 	KT_CASE(runs_beside_each_other_lose_no_key),
 #ifdef CONFIG_FAILSLAB
