@@ -14,10 +14,10 @@
  * The memory that waits is bounded per store.  Above the bound writers wait
  * (kvt_reclaim_throttle()); readers never do.  A writer that began below the bound may
  * exceed it by what its one change replaces: a value of a MiB, or the layers that only
- * a long key used.  Above a sixteenth of the bound the worker lags behind, and each
- * write that may sleep frees one value after its grace period: a write takes little
- * longer, and none waits for many.  Such a value may be counted as freed when its writer is
- * still about to free it.
+ * a long key used; a worker of a recovery, by a few pages.  Above a sixteenth of the
+ * bound the worker lags behind, and each write that may sleep frees one value after its
+ * grace period: a write takes little longer, and none waits for many.  Such a value may
+ * be counted as freed when its writer is still about to free it.
  *
  * A thread may be preempted anywhere, for as long as threads of a higher priority run.  So a
  * writer that frees a value first takes it off the list, under a lock that is not held while

@@ -49,7 +49,7 @@ struct kvt_replay {
 	struct kvt_column *edits;	/* KVTREE_COLS_MAX of them */
 	size_t tombstones;		/* bytes of removals since the last kvt_replay_bury() */
 	bool marks;			/* mark the keys: their records are not in the checkpoint */
-	bool sorted;			/* the records are a range's */
+	bool sorted;			/* the records are a range's, in order so far */
 	/* Values that are not in the index yet, in order; their keys are in the reader's memory. */
 	u32 nr;
 	struct kvt_insert inserts[KVT_REPLAY_BATCH];

@@ -208,7 +208,7 @@ static void cover_join(struct reading *r)
  * @i: which range
  *
  * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, KVT_LOG_NEWER or -EIO, which was reported; or what
- * @reader's entry() returned.
+ * @reader's entry() or piece() returned.
  */
 int kvt_log_range_read(struct kvt_log_reader *reader, const struct kvt_log_directory *dir, u32 i)
 {
