@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Attach disks of the first version of the format, damaged copies of them, and disks made
+ * Attach disks of all versions of the format, damaged copies of them, and disks made
  * up at random.  Whatever the module restores or refuses, its source does the same when
  * compiled into this program, with every buffer an allocation of its own.  An attached store
  * can be changed and attached again.
@@ -31,17 +31,29 @@ FIXTURE(damaged) {
 };
 
 FIXTURE_VARIANT(damaged) {
+	const char *version;
 	int nr;
 	const char *image[DISKS];
 };
 
-FIXTURE_VARIANT_ADD(damaged, one_after_a_crash) { .nr = 1, .image = { "one.img" } };
+FIXTURE_VARIANT_ADD(damaged, one_after_a_crash) {
+	.version = "v1", .nr = 1, .image = { "one.img" },
+};
+
 FIXTURE_VARIANT_ADD(damaged, two_after_a_detach) {
-	.nr = 2, .image = { "two-2.img", "two-1.img" },
+	.version = "v1", .nr = 2, .image = { "two-2.img", "two-1.img" },
+};
+
+FIXTURE_VARIANT_ADD(damaged, one_with_ranges) {
+	.version = "v2", .nr = 1, .image = { "one.img" },
+};
+
+FIXTURE_VARIANT_ADD(damaged, two_with_ranges) {
+	.version = "v2", .nr = 2, .image = { "two-2.img", "two-1.img" },
 };
 
 /* The images are in a sibling of this program's folder. */
-static void unpack(struct self *self)
+static void unpack(struct self *self, const char *version)
 {
 	char command[4400], program[4096];
 	ssize_t len = readlink("/proc/self/exe", program, sizeof(program) - 1);
@@ -51,8 +63,8 @@ static void unpack(struct self *self)
 	*strrchr(program, '/') = '\0';
 	strcpy(self->folder, "/dev/shm/kvt-damaged-XXXXXX");
 	KVT_CHECK(mkdtemp(self->folder));
-	snprintf(command, sizeof(command), "tar -xJf %s/../format/golden/v1.tar.xz -C %s", program,
-		 self->folder);
+	snprintf(command, sizeof(command), "tar -xJf %s/../format/golden/%s.tar.xz -C %s",
+		 program, version, self->folder);
 	KVT_CHECK(system(command) == 0);
 }
 
@@ -67,7 +79,7 @@ FIXTURE_SETUP(damaged)
 	t->dev = kvt_open();
 	KVT_CHECK(t->dev >= 0);
 	snprintf(t->name, sizeof(t->name), "damaged-%d", getpid());
-	unpack(t);
+	unpack(t, variant->version);
 	for (i = 0; i < t->nr; i++) {
 		snprintf(name[i], sizeof(name[i]), "%s/%s", t->folder, variant->image[i]);
 		path[i] = name[i];
@@ -200,7 +212,7 @@ static bool agrees(struct self *t, bool change)
 	return kvt_detach(t->dev, t->name) == 0 && good;
 }
 
-TEST_F(damaged, images_of_the_first_version_are_attached)
+TEST_F(damaged, images_of_all_versions_are_attached)
 {
 	struct self *t = &self->self;
 

@@ -1,17 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# golden.sh DIRECTORY SHOW...: run the command SHOW on the golden images, which are unpacked into
-# DIRECTORY if they are not there. Its output has to be golden/v1.txt.
+# golden.sh VERSION DIRECTORY SHOW...: run the command SHOW on the golden images of a version of the
+# format, v1 or v2, which are unpacked into DIRECTORY if they are not there. Its output has to be
+# golden/VERSION.txt.
 
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
-DIR=$1
-shift
+VERSION=$1 DIR=$2
+shift 2
 
 if [ ! -e "$DIR/one.img" ]; then
 	mkdir -p "$DIR"
-	tar -xJf "$HERE/golden/v1.tar.xz" -C "$DIR"
+	tar -xJf "$HERE/golden/$VERSION.tar.xz" -C "$DIR"
 fi
 cd "$DIR"
 

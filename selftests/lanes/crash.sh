@@ -373,21 +373,29 @@ replay_results()
 	done
 }
 
-# golden COMMAND...: does COMMAND still show the same contents of the images?
+# golden COMMAND...: does COMMAND still show the same contents of the images of all versions?
 golden()
 {
-	"$IMAGES/golden.sh" "$DISKS/golden" "$@" >"$LOGS/golden.txt" &&
-		diff "$IMAGES/golden/v1.txt" "$LOGS/golden.txt" &&
-		echo "$(grep -c ' version ' "$LOGS/golden.txt") values in four stores"
+	local version
+
+	for version in v1 v2; do
+		"$IMAGES/golden.sh" $version "$DISKS/$version" "$@" >"$LOGS/golden-$version.txt" &&
+			diff "$IMAGES/golden/$version.txt" "$LOGS/golden-$version.txt" || return
+	done
+	echo "$(cat "$LOGS"/golden-*.txt | grep -c ' version ') values in eight stores"
 }
 
 # Does the tool find in the images what the module had dumped when it wrote them?
 golden_check()
 {
-	cd "$DISKS/golden" &&
-		kvtree store check --print one.img | diff one.dump - &&
-		kvtree store check --print two-2.img two-1.img | diff two.dump - &&
-		echo 'as the module has dumped them'
+	local version
+
+	for version in v1 v2; do
+		cd "$DISKS/$version" &&
+			kvtree store check --print one.img | diff one.dump - &&
+			kvtree store check --print two-2.img two-1.img | diff two.dump - || return
+	done
+	echo 'as the module has dumped them'
 }
 
 # Do both kinds of machines read the same from the disks of crashes?
@@ -423,7 +431,7 @@ format()
 
 format_results()
 {
-	local golden=$DISKS/golden record=$OUT/uml/results/round
+	local golden=$DISKS/v1 record=$OUT/uml/results/round
 
 	PATH=$PATH:$CACHE/programs/bin
 	attempt format-golden golden "$IMAGES/format" show
@@ -588,7 +596,7 @@ by_systemd()
 # Boot with a store that was not detached: it is attached, and detached at shutdown. Boot once more.
 boots()
 {
-	cp --sparse=always "$DISKS/golden/one.img" "$DISKS/boot.img"
+	cp --sparse=always "$DISKS/v1/one.img" "$DISKS/boot.img"
 	kvtree store probe "$DISKS/boot.img" | grep 'not detached' || return
 	by_systemd 'kvtree -s boot put started once' || return
 	kvtree store probe "$DISKS/boot.img" | grep -v 'not detached' || return
@@ -598,7 +606,7 @@ boots()
 
 boot_results()
 {
-	"$IMAGES/golden.sh" "$DISKS/golden" true >/dev/null
+	"$IMAGES/golden.sh" v1 "$DISKS/v1" true >/dev/null
 	attempt boot-by-systemd in_lane uml boots
 	as_root rm -rf "$DISKS/systemd"
 }
