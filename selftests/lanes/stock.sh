@@ -33,10 +33,12 @@ settings()
 		LEFT_OUT="$ONLY_IN_UML|damaged"
 		# The program for BPF, which uml cannot run.
 		SECOND='bpf_kfuncs' LEAST=390
-		# These run in uml, which is not emulated. Reading and changing the index does not
-		# depend on the kernel.
+		# These run in uml, which is not emulated. Reading and changing the index, and what
+		# checkpoints write, do not depend on the kernel. durable_sleep runs in stock-7; the
+		# lane hibernate has this kernel hibernate.
 		if [ "$SHORT" = 1 ]; then
 			LEFT_OUT+='|scan|many|cursor|calls|durable|durable_room|durable_faults|read_only'
+			LEFT_OUT+='|durable_ranges|durable_sleep'
 			LEFT_OUT+='|ring|uring_storm|uring_model|uring_wake|run-go'
 		fi;;
 	stock-7)
@@ -57,7 +59,7 @@ settings()
 		if [ "$SHORT" = 1 ]; then
 			LEFT_OUT+='|test_firewall|test_latency|bpf_oracle|ring'
 			LEFT_OUT+='|uring_bad|uring_fault|uring_held|uring_locked|uring_multishot|uring_wake'
-			LEFT_OUT+='|pinned|memory|blocked|read_only'
+			LEFT_OUT+='|pinned|memory|blocked|read_only|durable_ranges'
 		fi;;
 	kcsan)
 		# Only tests in which several threads act at once. T=kvtree_... selects others.
