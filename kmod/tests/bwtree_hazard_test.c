@@ -1805,7 +1805,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_reader_gives_up_wherever_its_budget_ends),
 	KUNIT_CASE(a_change_writes_no_line_that_lookups_read),
 	KUNIT_CASE(a_prefix_is_found_past_keys_that_nearly_are),
-	KUNIT_CASE(pages_of_a_prefix_are_as_many_as_its_bytes_at_most),
+	KT_CASE_LONG(pages_of_a_prefix_are_as_many_as_its_bytes_at_most),
 	KUNIT_CASE(marks_below_each_other_in_many_levels_are_finished),
 	KUNIT_CASE(a_mark_that_was_left_is_finished_by_the_worker),
 	KUNIT_CASE(the_next_writer_to_a_marked_page_finishes_its_merge),

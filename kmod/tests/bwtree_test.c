@@ -461,10 +461,10 @@ static void scene_end(struct kunit_suite *suite)
 }
 
 static struct kunit_case bwtree_cases[] = {
-	KUNIT_CASE(readers_are_right_between_any_two_steps),
-	KUNIT_CASE(a_writer_between_any_two_steps_finishes_them_and_loses_nothing),
+	KT_CASE_LONG(readers_are_right_between_any_two_steps),
+	KT_CASE_LONG(a_writer_between_any_two_steps_finishes_them_and_loses_nothing),
 #ifdef CONFIG_FAILSLAB
-	KUNIT_CASE(steps_without_memory_are_finished_later),
+	KT_CASE_LONG(steps_without_memory_are_finished_later),
 #endif
 	KUNIT_CASE(without_ids_puts_fail_and_nothing_is_lost),
 	{}

@@ -48,6 +48,13 @@ static inline void kt_engine_desc(const struct kt_engine *engine, char *desc)
 #define KT_ENGINES()	KUNIT_ARRAY_PARAM(kt_engine, kt_engines, kt_engine_desc)
 /* A case that runs once for each engine and calls kt_open(). */
 #define KT_CASE(fn)	KUNIT_CASE_PARAM(fn, kt_engine_gen_params)
+/*
+ * A case that takes long where memory and locks are watched.  "make check" leaves it out there, so
+ * it has to run in another of its lanes: see selftests/lanes/uml.sh.
+ */
+#define KT_CASE_LONG(fn)								\
+	KUNIT_CASE_PARAM_ATTR(fn, NULL,							\
+			      ((struct kunit_attributes) { .speed = KUNIT_SPEED_VERY_SLOW }))
 
 /* Counts of operations, divided by this where memory and locks are watched. */
 #ifdef CONFIG_KASAN

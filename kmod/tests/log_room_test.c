@@ -603,15 +603,15 @@ static void segments_hold_chunks_of_any_size(struct kunit *test)
 }
 
 static struct kunit_case log_room_cases[] = {
-	KUNIT_CASE(a_full_device_has_room_for_one_checkpoint_after_another),
-	KUNIT_CASE(a_full_device_has_room_for_what_grows_on_others),
+	KT_CASE_LONG(a_full_device_has_room_for_one_checkpoint_after_another),
+	KT_CASE_LONG(a_full_device_has_room_for_what_grows_on_others),
 	KUNIT_CASE(every_store_may_hold_something_and_less_than_half),
 	KUNIT_CASE(segments_hold_chunks_of_any_size),
 	{}
 };
 
 static struct kunit_suite log_room_suite = {
-	.name = "kvtree_log_room",
+	.name = "kvt_log_room",
 	.test_cases = log_room_cases,
 };
 

@@ -35,7 +35,7 @@ settings()
 		MODULE_ARGS=(KCSAN_SANITIZE=n);;
 	weak)
 		# Only tests in which several threads act at once.
-		SUITES='kvt_*' LEAST=50
+		SUITES='kvt_[!l]*' LEAST=50
 		ONLY='stores|many|uring|uring_storm'
 		TIMEOUT=${LANE_TIMEOUT:-1300} PROGRAM_TIMEOUT=1200 KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200}
 		MODULE_ARGS=();;

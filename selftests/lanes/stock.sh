@@ -63,7 +63,7 @@ settings()
 		fi;;
 	kcsan)
 		# Only tests in which several threads act at once. T=kvtree_... selects others.
-		SUITES='kvt_*'
+		SUITES='kvt_[!l]*'
 		ONLY='stores|many|lifetime|durable|uring|uring_storm'
 		SECOND='many'
 		TIMEOUT=${LANE_TIMEOUT:-1300} PROGRAM_TIMEOUT=1200;;

@@ -30,15 +30,16 @@ settings()
 		SECOND='abi|scan|stores|many|cursor|calls'
 		if [ "$QUICK" = 1 ]; then
 			# The engines' suites run with AddressSanitizer.
-			SUITES='kvtree_log*' LEAST=400 SECOND='abi'
+			SUITES='kvt*_log*' LEAST=400 SECOND='abi'
 			ONLY='abi|bad_input|perms|stores|scan|lifetime|signals|cursor|calls|ring|uring'
 			ONLY+='|uring_fault|uring_bad|uring_wake|uring_multishot|durable|read_only'
 			ONLY+='|run-reference|run-man'
 		elif [ "$SHORT" = 1 ]; then
-			# Only suites with threads that run freely or interrupt each other:
-			# they may behave differently at full speed. The others take the same
-			# steps in uml-debug, and most of them in the user lane. The part stock
-			# of the crash lane replays with both engines.
+			# Only suites with threads that run freely or interrupt each other, which
+			# may behave differently at full speed, and kvt_log_room, which computes
+			# for long. The others take the same steps in uml-debug, and most of them
+			# in the user lane. The part stock of the crash lane replays with both
+			# engines.
 			SUITES='kvt_[!p]*'
 		else
 			SECOND+='|durable'
@@ -54,9 +55,11 @@ settings()
 		# left to KUnit.
 		SECOND='alloc_fail'
 		# Leave out programs that use the module's memory as others do and run in other
-		# lanes, and programs that take long and run in uml.
+		# lanes, and programs that take long and run in uml. KT_CASE_LONG() marks cases of
+		# suites that take long; they run in uml (kvt_log_room) or user.
 		if [ "$SHORT" = 1 ]; then
 			TEST_ARGS=ops=20000
+			[ -n "$T" ] || BOOT=('kunit.filter=speed>very_slow')
 			LEFT_OUT+='|uring_storm|durable|durable_room|durable_faults|memory'
 		fi;;
 	*)
