@@ -121,10 +121,20 @@ func (b *Batch) CompareAndSwap(key, value []byte, version uint64, flags ...Flag)
 	return result
 }
 
-// CompareAndSwapColumns changes columns of a value if the key has this version; 0 means that it
-// must not exist. Columns are in ascending order of their numbers; nil Data removes a column.
+// PutColumns changes columns of a value, all at once; with Whole it removes all others. Columns are
+// in ascending order of their numbers; nil Data removes a column.
+func (b *Batch) PutColumns(key []byte, columns []Column, flags ...Flag) *Result {
+	return b.changeColumns("put columns", opPut, key, columns, 0, flags)
+}
+
+// CompareAndSwapColumns is PutColumns if the key has this version; 0 means that it must not exist.
 func (b *Batch) CompareAndSwapColumns(key []byte, columns []Column, version uint64, flags ...Flag) *Result {
-	op, result := b.append("compare and swap columns", opCAS, key, nil, flags)
+	return b.changeColumns("compare and swap columns", opCAS, key, columns, version, flags)
+}
+
+func (b *Batch) changeColumns(what string, opcode uint8, key []byte, columns []Column, version uint64,
+	flags []Flag) *Result {
+	op, result := b.append(what, opcode, key, nil, flags)
 	op.ver = version
 	result.columns, result.value = op.giveColumns(result.columns, columns)
 	return result
@@ -147,7 +157,13 @@ func (b *Batch) RemoveVersion(key []byte, version uint64, flags ...Flag) *Result
 
 // Add adds to the number that the key's value holds.
 func (b *Batch) Add(key []byte, delta int64, flags ...Flag) *Result {
+	return b.AddColumn(key, 0, delta, flags...)
+}
+
+// AddColumn adds to the number in a column.
+func (b *Batch) AddColumn(key []byte, id uint8, delta int64, flags ...Flag) *Result {
 	op, result := b.append("add", opAdd, key, nil, flags)
+	op.col = id
 	op.arg = uint64(delta)
 	result.delta = delta
 	return result

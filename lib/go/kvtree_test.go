@@ -379,6 +379,40 @@ func TestColumnsInABatch(t *testing.T) {
 	}
 }
 
+func TestABatchPutsColumnsAndAddsToThem(t *testing.T) {
+	s := newStore(t)
+	key := []byte("k")
+	columns := []kvtree.Column{{ID: 1, Data: []byte("one")}, {ID: 2, Data: []byte("two")}}
+	var b kvtree.Batch
+	for round := range 2 {
+		b.Reset()
+		made := b.PutColumns(key, columns, kvtree.Create)
+		added := b.AddColumn(key, 9, 5)
+		again := b.PutColumns(key, columns[:1], kvtree.Create)
+		b.PutColumns(key, []kvtree.Column{{ID: 1}, {ID: 3, Data: []byte{}}})
+		sum := b.AddColumn(key, 9, -7)
+		all := b.GetColumnsInto(key, make([]byte, 20))
+		whole := b.PutColumns(key, columns[1:], kvtree.Whole)
+		left := b.GetColumnsInto(key, make([]byte, 20))
+		many := b.PutColumns(key, make([]kvtree.Column, kvtree.MaxColumns+1))
+		b.Remove(key)
+		is(t, s.Run(ctx, &b), kvtree.Exists)
+		if e := is(t, again.Err, kvtree.Exists); made.Err != nil || e.Version <= made.Version {
+			t.Error(made.Err, made.Version, e.Version)
+		}
+		if added.Sum != 5 || sum.Sum != -2 {
+			t.Error(added.Sum, sum.Sum)
+		}
+		if got := shown(all.Columns); got != "2=two 3= 9=\xfe\xff\xff\xff\xff\xff\xff\xff" {
+			t.Error(round, got)
+		}
+		if got := shown(left.Columns); whole.Err != nil || got != "2=two" || left.Version != whole.Version {
+			t.Error(round, whole.Err, got)
+		}
+		is(t, many.Err, kvtree.TooLong)
+	}
+}
+
 func TestWhatWasExecutedIsNotExecutedAgain(t *testing.T) {
 	s := newStore(t)
 	version := must[uint64](t)(s.Put(ctx, []byte("k"), []byte("theirs")))
