@@ -143,6 +143,46 @@ func TestUpdatesOfAPipelineWaitTogether(t *testing.T) {
 	}
 }
 
+// When the last round has ended, its changes and the earlier ones are durable: what becomes of the
+// store then is no error of theirs.
+func TestTheLastRoundWaitsForAll(t *testing.T) {
+	d := newDisk(t)
+	s := start(t, nil, d.name)
+	u := readFor(s, "INCR a", "APPEND b x", "HSET h f v", "HDEL h f", "INCR a")
+	for len(u.pending) > 0 {
+		u.round()
+	}
+	if err := kvtree.DetachStore(d.name); err != nil {
+		t.Fatal(err)
+	}
+	u.sync()
+	u.expect(t, "1 1 1 1 2")
+}
+
+// A last round that changes nothing does not wait, so that something else must.
+func TestUpdatesBeforeOneThatChangesNothingAreDurable(t *testing.T) {
+	d := newDisk(t)
+	s := start(t, nil, d.name)
+	d.stop()
+	u := readFor(s, "INCR a", "HDEL h f")
+	for len(u.pending) > 0 {
+		u.round()
+	}
+	done := make(chan struct{})
+	go func() {
+		u.sync()
+		close(done)
+	}()
+	select {
+	case <-done:
+		t.Error("it was not waited for")
+	case <-time.After(time.Second):
+	}
+	d.goOn()
+	<-done
+	u.expect(t, "1 0")
+}
+
 // With async nothing waits for a disk, until the server stops.
 func TestAsync(t *testing.T) {
 	d := newDisk(t)

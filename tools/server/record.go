@@ -80,14 +80,14 @@ func (r *record) isRemoved() bool {
 // store adds the changes to a batch, on condition that nothing else has changed the key. It keeps
 // other columns of a string, which other programs may have stored. It returns nil if there is
 // nothing to do.
-func (r *record) store(b *kvtree.Batch, key []byte) *kvtree.Result {
+func (r *record) store(b *kvtree.Batch, key []byte, flag kvtree.Flag) *kvtree.Result {
 	switch {
 	case r.isRemoved():
-		return b.RemoveVersion(key, r.version)
+		return b.RemoveVersion(key, r.version, flag)
 	case r.changed:
-		return b.CompareAndSwapColumns(key, []kvtree.Column{{ID: 0, Data: r.text}}, r.version)
+		return b.CompareAndSwapColumns(key, []kvtree.Column{{ID: 0, Data: r.text}}, r.version, flag)
 	case r.isChanged() && !r.isEmpty():
-		return b.CompareAndSwapColumns(key, r.hash.columns(), r.version)
+		return b.CompareAndSwapColumns(key, r.hash.columns(), r.version, flag)
 	}
 	return nil
 }

@@ -22,6 +22,9 @@ import (
 // round. If the new value is refused, they are also executed again, one per round, so that each
 // gets its own error. A command that changes nothing, fails or is refused is done if the key was
 // read in this round, and so after the client's earlier changes.
+//
+// In a store whose changes are durable when they are answered, only a round after which no command
+// should be left waits for the disk: what it stores is durable after all that was stored before.
 
 // An update is a command that waits for its round.
 type update struct {
@@ -57,7 +60,8 @@ type updates struct {
 	entries []entry
 	pending []*queued
 	rounds  int
-	changed bool
+	last    bool // no command will be left after this round, unless one has to be repeated
+	owed    bool // something was stored that may not be durable
 }
 
 // update queues an update. The caller reuses the slice of arguments, but not their content.
@@ -173,6 +177,7 @@ func (e *entry) took(columns []kvtree.Column, version uint64, err error) {
 // either before its first change of a round, or not in this round: commands that it leaves are
 // executed after its changes.
 func (u *updates) edit() {
+	u.last = true
 	for _, q := range u.pending {
 		q.client.turn, q.client.waits = nil, false
 	}
@@ -180,7 +185,7 @@ func (u *updates) edit() {
 		c, e := q.client, q.update.entry
 		switch {
 		case c.waits || e.closed || c.turn != nil && c.turn != e:
-			c.waits = true
+			c.waits, u.last = true, false
 		case c.leaving || c.onLoop && (u.rounds > mostAlone || e.long && e.size > shortValue):
 			c.longest = max(c.longest, e.size)
 			c.leaving, q.update.done, q.update.left = true, true, true
@@ -211,10 +216,14 @@ func (u *updates) editOne(q *queued) {
 
 // storeAll stores the changed values.
 func (u *updates) storeAll() {
+	flag := kvtree.Flag(0)
+	if u.last {
+		flag = u.store.durable
+	}
 	for i := range u.entries {
 		e := &u.entries[i]
 		if len(e.edits) > 0 {
-			e.asked = e.record.store(&u.batch, e.key)
+			e.asked = e.record.store(&u.batch, e.key, flag)
 		}
 	}
 	u.runBatch()
@@ -247,7 +256,7 @@ func (u *updates) settle(e *entry) {
 	case err == nil && !stored:
 		again = !e.fresh
 	case err == nil:
-		u.changed, e.lost = true, 0
+		u.owed, e.lost = !u.last, 0
 	case isLost(err) && e.lost < mostTries:
 		e.lost++
 		again = true
@@ -273,9 +282,9 @@ func isLost(err error) bool {
 	return errors.Is(err, kvtree.Changed) || errors.Is(err, kvtree.Exists) || errors.Is(err, kvtree.NotFound)
 }
 
-// sync waits until the changes are durable, if required.
+// sync waits until the changes are durable, if required and not known yet.
 func (u *updates) sync() {
-	if !u.changed || u.store.durable == 0 {
+	if !u.owed || u.store.durable == 0 {
 		return
 	}
 	if err := u.store.Sync(context.Background()); err != nil {
