@@ -50,10 +50,12 @@ static const struct {
 	unsigned int of;
 	unsigned int by;
 } ratio[] = {
+	/* kvtree.yaml: ratios */
 	{ "write_amplification", "now: log_bytes / log_record_bytes",
 	  KVTREE_STAT_LOG_BYTES, KVTREE_STAT_LOG_RECORD_BYTES },
 	{ "pieces_per_range", "now: log_pieces / log_ranges",
 	  KVTREE_STAT_LOG_PIECES, KVTREE_STAT_LOG_RANGES },
+	/* kvtree.yaml: end */
 };
 
 static void show(struct stat_args *args, const char *name, uint64_t value, bool now,

@@ -111,25 +111,3 @@ func TestABI(t *testing.T) {
 		t.Errorf("%v: %s", err, said)
 	}
 }
-
-// TestCounters compares names and texts of the counters with the library's.
-func TestCounters(t *testing.T) {
-	source, err := os.ReadFile("../stat.c")
-	if err != nil {
-		t.Skip(err)
-	}
-	c := string(source)
-	for _, counter := range counters {
-		kind := "COUNT"
-		if counter.Now {
-			kind = "GAUGE"
-		}
-		line := fmt.Sprintf("[KVTREE_STAT_%s] = { %q, %s,\n\t\t%q }",
-			strings.ToUpper(counter.Name), counter.Name, kind, counter.Text)
-		at := strings.Index(c, line)
-		if at < 0 {
-			t.Fatalf("the library lacks this line, or reorders it: %s", line)
-		}
-		c = c[at:]
-	}
-}

@@ -3,8 +3,8 @@
 #
 # lint.sh: checkpatch --strict, sparse, kernel-doc, shellcheck; mypy --strict and
 # ruff for the Python package; the order of the module's parts by their includes, and
-# circles of files that call each other; the rendered manual pages. All must be
-# silent; their messages are printed and kept in build/lint/results.
+# circles of files that call each other; what is generated from kvtree.yaml; the rendered
+# manual pages. All must be silent; their messages are printed and kept in build/lint/results.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -310,9 +310,10 @@ main()
 	KERNEL=$(stock_kernel)
 	source=$("$LANES/kernel.sh" source)
 	python=$(venv lint-python "mypy==$MYPY_VERSION" "ruff==$RUFF_VERSION" \
-		"types-cffi==$TYPES_CFFI_VERSION" "pytest==$PYTEST_VERSION")
+		"types-cffi==$TYPES_CFFI_VERSION" "pytest==$PYTEST_VERSION" \
+		"pyyaml==$PYYAML_VERSION")
 	cd "$TOP"
-	LEAST=15
+	LEAST=16
 	printf 'KTAP version 1\n1..%d\n' $LEAST >"$LOGS/lint.ktap"
 	forget_old
 	check checkpatch checkpatch "$source" || true
@@ -320,6 +321,7 @@ main()
 	check_once kernel-doc "$(doc_input "$source" | fingerprint)" kernel_doc "$source"
 	check_once shellcheck "$(shell_input | fingerprint)" shell_check
 	check patches patches_fit || true
+	check interface "$python/python3" -B Documentation/regen.py --check || true
 	check versions versions_agree || true
 	# ktap.py judges the results of all other tests.
 	check ktap.py tests_of ktap || true

@@ -59,7 +59,7 @@ fingerprint()
 	{
 		printf '%s\n' "$TREE" "${REQUIRED[@]}" "$(python3 -VV)"
 		cd "$TREE"
-		find lib/python lib/Makefile lib/*.[ch] uapi/linux/kvtree.h -type f \
+		find lib/python lib/Makefile lib/*.[ch] uapi/*.h uapi/linux/kvtree.h -type f \
 			! -path '*/tests/*' ! -path '*.egg-info/*' \
 			! -path '*_cache/*' ! -path '*/__pycache__/*' -print0 |
 			sort -z | xargs -0 sha256sum

@@ -50,8 +50,7 @@ import sys
 import tempfile
 import time
 
-from headers import (TOP, lib_functions, read, require, uapi_counters, uapi_fields,
-                     uapi_names)
+from headers import (TOP, lib_functions, read, require, uapi_fields, uapi_names)
 from ktap import DEVICE, Failure, Report, skip_all
 
 # Seconds, for what never ends: a BPF compiler takes minutes on an emulated machine with much else
@@ -552,13 +551,6 @@ def same_state(before, after):
 
 # Reference pages that only a kernel, or the tool, can be compared with.
 
-def stats_names_every_counter(runner):
-    printed = runner.must(runner.tool, 'stat')
-    names = [name.removeprefix('KVTREE_STAT_').lower() for name in uapi_counters()]
-    require(read('Documentation', 'stores-and-limits.rst'), names)
-    require(printed, names)
-
-
 def tool_names_everything(runner):
     page = read('Documentation', 'tool.rst') + read('Documentation', 'bench.rst')
     names = tool_commands(runner)
@@ -613,7 +605,6 @@ def prose_names_what_exists(all_pages, runner):
 def check_references(all_pages, runner, report):
     """What reference pages leave out."""
     for name, check in (
-            ('stats_names_every_counter', lambda: stats_names_every_counter(runner)),
             ('tool_names_every_command_and_option',
              lambda: tool_names_everything(runner)),
             ('prose_names_what_exists',

@@ -33,13 +33,6 @@ def uapi_names():
     return sorted(set(names))
 
 
-def uapi_counters():
-    source = without_comments(read('uapi', 'linux', 'kvtree.h'))
-    body = re.search(r'^enum kvtree_stat \{(.*?)^\};', source, re.MULTILINE | re.DOTALL)[1]
-    return [name for name in re.findall(r'KVTREE_STAT_\w+', body)
-            if name != 'KVTREE_STAT_NR']
-
-
 def uapi_fields():
     source = without_comments(read('uapi', 'linux', 'kvtree.h'))
     fields = set()

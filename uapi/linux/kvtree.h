@@ -669,79 +669,77 @@ struct kvtree_engine_stat {
 
 #define KVTREE_ENGINE_STAT_NOW	(1u << 0)	/* it goes up and down */
 
-/* Counters; those marked (now) go up and down, the others only grow. */
+/* Counters; those marked "now" go up and down, the others only grow. */
 enum kvtree_stat {
-	KVTREE_STAT_KEYS,		/* (now) */
-	KVTREE_STAT_BYTES,		/* (now) charged: values and nodes */
-	KVTREE_STAT_GET,		/* operations, by kind */
-	KVTREE_STAT_GET_MISS,
-	KVTREE_STAT_PUT,
-	KVTREE_STAT_CAS,
-	KVTREE_STAT_CAS_FAIL,
-	KVTREE_STAT_REMOVE,
-	KVTREE_STAT_ADD,
-	KVTREE_STAT_SCAN,
-	KVTREE_STAT_SCAN_RECORDS,
+	/* kvtree.yaml: counters_enum */
+	KVTREE_STAT_KEYS,		/* now: keys in the store */
+	KVTREE_STAT_BYTES,		/* now: bytes charged to limit_bytes: values and nodes */
+	KVTREE_STAT_GET,		/* gets */
+	KVTREE_STAT_GET_MISS,		/* gets of a key that was not there */
+	KVTREE_STAT_PUT,		/* puts */
+	KVTREE_STAT_CAS,		/* compare-and-swaps */
+	KVTREE_STAT_CAS_FAIL,		/* compare-and-swaps that met another version */
+	KVTREE_STAT_REMOVE,		/* removals */
+	KVTREE_STAT_ADD,		/* additions */
+	KVTREE_STAT_SCAN,		/* scans */
+	KVTREE_STAT_SCAN_RECORDS,	/* records that scans returned */
 	KVTREE_STAT_ERROR,		/* operations refused or failed */
 	KVTREE_STAT_BATCH,		/* batches of more than one operation */
 	KVTREE_STAT_GET_INTERLEAVED,	/* gets looked up together with others */
-	KVTREE_STAT_READ_RETRY,		/* a reader met a change and retried */
-	KVTREE_STAT_READ_RESTART,	/* ... and restarted from the root */
-	KVTREE_STAT_READ_BUSY,		/* ... and gave up */
-	KVTREE_STAT_LOCK_CONTENDED,	/* a writer found a node locked */
-	KVTREE_STAT_SPLIT_LEAF,
-	KVTREE_STAT_SPLIT_INNER,
-	KVTREE_STAT_ROOT_GROW,
-	KVTREE_STAT_LAYER_CREATE,
+	KVTREE_STAT_READ_RETRY,		/* lookups that met a change of a node and read it again */
+	KVTREE_STAT_READ_RESTART,	/* lookups that restarted from the root */
+	KVTREE_STAT_READ_BUSY,		/* lookups that gave up after a bounded number of retries */
+	KVTREE_STAT_LOCK_CONTENDED,	/* writers that found a node locked */
+	KVTREE_STAT_SPLIT_LEAF,		/* leaf nodes split */
+	KVTREE_STAT_SPLIT_INNER,	/* inner nodes split */
+	KVTREE_STAT_ROOT_GROW,		/* roots that got a new node above them */
+	KVTREE_STAT_LAYER_CREATE,	/* layers created */
 	KVTREE_STAT_LAYER_COLLECT,	/* layers removed with their last key */
-	KVTREE_STAT_LAYER_COLLAPSE,	/* one-key layers folded into their parent */
-	KVTREE_STAT_NODE_UNLINK,	/* empty nodes removed */
-	KVTREE_STAT_ROOT_SHRINK,
-	KVTREE_STAT_LAYERS,		/* (now) below the first */
-	KVTREE_STAT_LEAF_NODES,		/* (now) */
-	KVTREE_STAT_LEAF_BYTES,		/* (now) */
-	KVTREE_STAT_INNER_NODES,	/* (now) */
-	KVTREE_STAT_INNER_BYTES,	/* (now) */
-	KVTREE_STAT_VALUES,		/* (now) value blocks */
-	KVTREE_STAT_VALUE_BYTES,	/* (now) */
-	KVTREE_STAT_WAITING_BYTES,	/* (now) waiting for a grace period */
-	KVTREE_STAT_WAITING_MAX,	/* high-water mark of the above */
-	KVTREE_STAT_WAITING_STALL,	/* writers that waited for it to shrink */
-	KVTREE_STAT_RECLAIM_BATCHES,	/* batches freed by the worker */
+	KVTREE_STAT_LAYER_COLLAPSE,	/* one-key layers folded into the layer above */
+	KVTREE_STAT_NODE_UNLINK,	/* empty leaf nodes removed */
+	KVTREE_STAT_ROOT_SHRINK,	/* roots replaced by their only child */
+	KVTREE_STAT_LAYERS,		/* now: layers below the first */
+	KVTREE_STAT_LEAF_NODES,		/* now: leaf nodes */
+	KVTREE_STAT_LEAF_BYTES,		/* now: bytes of leaf nodes */
+	KVTREE_STAT_INNER_NODES,	/* now: inner nodes */
+	KVTREE_STAT_INNER_BYTES,	/* now: bytes of inner nodes */
+	KVTREE_STAT_VALUES,		/* now: values, one for each key */
+	KVTREE_STAT_VALUE_BYTES,	/* now: bytes that values are charged */
+	KVTREE_STAT_WAITING_BYTES,	/* now: bytes waiting to be freed */
+	KVTREE_STAT_WAITING_MAX,	/* the most bytes that ever waited to be freed */
+	KVTREE_STAT_WAITING_STALL,	/* writers that waited for memory to be freed */
+	KVTREE_STAT_RECLAIM_BATCHES,	/* batches of memory freed */
 	KVTREE_STAT_URING,		/* commands by io_uring that were executed */
 	KVTREE_STAT_URING_PUNT,		/* commands handed to io_uring's workers */
-	KVTREE_STAT_URING_WAIT,		/* commands that waited without a thread */
-	KVTREE_STAT_URING_CANCEL,	/* ... and were canceled before they were executed */
+	KVTREE_STAT_URING_WAIT,		/* commands that waited for an event, without a thread */
+	KVTREE_STAT_URING_CANCEL,	/* commands canceled before they were executed */
 	KVTREE_STAT_BPF,		/* calls by BPF programs */
-	KVTREE_STAT_BPF_BUSY,		/* ... that gave up with EBUSY */
-	KVTREE_STAT_BPF_POST,		/* changes that they queued */
-	KVTREE_STAT_BPF_POST_DROP,	/* ... that found the queue full */
-	KVTREE_STAT_BPF_POST_FAIL,	/* ... that the worker could not make */
-	/* Of a durable store. */
-	KVTREE_STAT_LOG_EPOCH,		/* (now) the epoch that is open */
-	KVTREE_STAT_LOG_DURABLE,	/* (now) the last one that is durable */
+	KVTREE_STAT_BPF_BUSY,		/* calls by BPF programs that gave up with EBUSY */
+	KVTREE_STAT_BPF_POST,		/* changes that BPF programs queued */
+	KVTREE_STAT_BPF_POST_DROP,	/* changes of BPF programs dropped: queue full */
+	KVTREE_STAT_BPF_POST_FAIL,	/* queued changes of BPF programs that failed */
+	KVTREE_STAT_LOG_EPOCH,		/* now: the epoch that changes are made in */
+	KVTREE_STAT_LOG_DURABLE,	/* now: the last epoch that is durable */
 	KVTREE_STAT_LOG_EPOCHS,		/* epochs made durable */
-	KVTREE_STAT_LOG_BYTES,		/* written to the devices */
-	KVTREE_STAT_LOG_FLUSHES,	/* of the devices' caches */
+	KVTREE_STAT_LOG_BYTES,		/* bytes written to the devices */
+	KVTREE_STAT_LOG_FLUSHES,	/* flushes of the devices' caches */
 	KVTREE_STAT_LOG_SYNC,		/* waits for an epoch to be durable */
 	KVTREE_STAT_LOG_STALL,		/* writers that waited for room in the log */
 	KVTREE_STAT_LOG_FULL,		/* times that the log was full */
-	KVTREE_STAT_LOG_CHECKPOINTS,
-	KVTREE_STAT_LOG_LIVE_BYTES,	/* (now) that a checkpoint of everything writes */
-	KVTREE_STAT_LOG_CAPACITY,	/* (now) bytes of all segments */
-	KVTREE_STAT_LOG_FREE_BYTES,	/* (now) of those that are free */
-	KVTREE_STAT_LOG_ERROR,		/* (now) errno since which it is read-only, or 0 */
-	/* Of io_uring, too. */
+	KVTREE_STAT_LOG_CHECKPOINTS,	/* checkpoints */
+	KVTREE_STAT_LOG_LIVE_BYTES,	/* now: bytes that a checkpoint of everything writes */
+	KVTREE_STAT_LOG_CAPACITY,	/* now: bytes of the devices for log and checkpoints */
+	KVTREE_STAT_LOG_FREE_BYTES,	/* now: bytes of log_capacity that are free */
+	KVTREE_STAT_LOG_ERROR,		/* now: the errno since which it is read-only, or 0 */
 	KVTREE_STAT_URING_WAKE,		/* times that a session with waiting commands was woken */
-	/* Of a durable store, too. */
-	KVTREE_STAT_LOG_LIVE_MAX,	/* (now) live bytes that fit its devices on this machine */
-	KVTREE_STAT_LOG_RECORD_BYTES,	/* of the records logged */
-	KVTREE_STAT_LOG_CHECKPOINT_BYTES,	/* of the chunks and tables of checkpoints */
+	KVTREE_STAT_LOG_LIVE_MAX,	/* now: live bytes that fit the devices on this machine */
+	KVTREE_STAT_LOG_RECORD_BYTES,	/* bytes of records logged */
+	KVTREE_STAT_LOG_CHECKPOINT_BYTES,	/* bytes of checkpoints' chunks and tables */
 	KVTREE_STAT_LOG_CHECKPOINTS_FULL,	/* checkpoints that wrote everything */
-	KVTREE_STAT_LOG_IMAGE_BYTES,	/* (now) of the segments that checkpoints take */
-	KVTREE_STAT_LOG_RANGES,		/* (now) of the last checkpoint: those with pieces */
-	KVTREE_STAT_LOG_PIECES,		/* (now) pieces that these ranges consist of */
-
+	KVTREE_STAT_LOG_IMAGE_BYTES,	/* now: bytes of the segments that checkpoints take */
+	KVTREE_STAT_LOG_RANGES,		/* now: ranges of the last checkpoint that have pieces */
+	KVTREE_STAT_LOG_PIECES,		/* now: pieces that these ranges consist of */
+	/* kvtree.yaml: end */
 	KVTREE_STAT_NR
 };
 
