@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""Build kvtree._native: the calls of libkvtree that the package makes.
+"""Build kvtree._native: the calls of libkvtree.
 
-cffi compiles the declarations in native.cdef together with <kvtree.h>: the compiler
-checks them against the header and fills in what they leave open.
+cffi gets the declarations of <kvtree.h> and <linux/kvtree.h> from the compiler, which then
+fills in the values of constants.
 
 The library is looked for, in this order,
 
@@ -20,6 +20,7 @@ import re
 import shlex
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +115,29 @@ def find() -> dict[str, Any]:
     sys.exit(NOT_FOUND)
 
 
+def declarations(include: list[str]) -> str:
+    """What the headers declare, for cffi: "..." is for the compiler to fill in."""
+    compiler = os.environ.get('CC') or sysconfig.get_config_var('CC') or 'cc'
+    command = [*shlex.split(compiler), *(f'-I{path}' for path in include), '-E', '-dD']
+    done = subprocess.run([*command, '-x', 'c', '-'], input='#include <kvtree.h>\n',
+                          stdout=subprocess.PIPE, text=True, check=True)
+    found = [f'typedef {sign}int{bits}_t __{sign or "s"}{bits};'
+             for sign in ('', 'u') for bits in (8, 16, 32, 64)]
+    ours = False
+    for line in done.stdout.splitlines():
+        if marker := re.match(r'# \d+ "(.*?)"', line):
+            ours = marker[1].endswith('/kvtree.h')
+        elif constant := re.match(r'#define (KVTREE_\w+)[ \t]+\(?\d', line):
+            found.append(f'#define {constant[1]} ...')
+        elif ours and not re.match('#|_Static_assert', line):
+            found.append(line)
+    return '\n'.join([*found, 'void free(void *p);'])
+
+
+native = find()
 ffi = FFI()
-ffi.cdef((HERE / 'native.cdef').read_text())
-ffi.set_source('kvtree._native', '#include <stdlib.h>\n#include <kvtree.h>\n',
-               **find())
+ffi.cdef(declarations(native['include_dirs']))
+ffi.set_source('kvtree._native', '#include <stdlib.h>\n#include <kvtree.h>\n', **native)
 
 if __name__ == '__main__':
     ffi.compile(verbose=True)
