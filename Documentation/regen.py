@@ -15,21 +15,29 @@ import yaml
 
 TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), '..'))
 FILES = ('uapi/linux/kvtree.h', 'uapi/kvtree_counters.h', 'tools/cmd_stat.c', 'lib/go/stat.go',
-         'Documentation/stores-and-limits.rst')
+         'Documentation/abi.rst', 'Documentation/stores-and-limits.rst')
 REGION = re.compile(r'(?<=\n)([^\n]*kvtree\.yaml: (?!end)(\w+)[^\n]*\n).*?'
                     r'(?=^[^\n]*kvtree\.yaml: end)', re.DOTALL | re.MULTILINE)
 
 
-def comment(declaration, text, column=40):
-    """A line of C with a comment at a column, or at the next tab."""
-    width = len(declaration.expandtabs())
-    return f'{declaration}{chr(9) * max(1, -(-(column - width) // 8))}/* {text} */\n'
+def line(*cells):
+    """A line of C, from cells of text and the columns between them."""
+    text = cells[0]
+    for column, cell in zip(cells[1::2], cells[2::2], strict=True):
+        text += '\t' * max(1, -(-(column - len(text.expandtabs())) // 8)) + cell
+    return f'{text}\n'
 
 
 def literal(text):
     """Names of C, in a page."""
-    names = r'E[A-Z0-9]{3,}|(?!io_uring)[a-z]+_[a-z_]+'
+    text = re.sub(r'(?<![`:])`(\w+)`', r'``\1``', text)
+    names = r'E[A-Z0-9]{3,}|KVTREE_\w+|(?!io_uring)[a-z]+_[a-z_]+'
     return re.sub(rf'(?<![`\w])({names})(?![\w`])', r'``\1``', text)
+
+
+def text_of(row):
+    """What a page says of it."""
+    return literal(row['doc'] + row.get('more', ''))
 
 
 def table(widths, header, rows):
@@ -40,8 +48,8 @@ def table(widths, header, rows):
 
 
 def counters_enum(spec):
-    return ''.join(comment(f'\tKVTREE_STAT_{c["name"].upper()},',
-                           ('now: ' if c.get('now') else '') + c['doc'])
+    return ''.join(line(f'\tKVTREE_STAT_{c["name"].upper()},', 40,
+                        f'/* {"now: " if c.get("now") else ""}{c["doc"]} */')
                    for c in spec['counters'])
 
 
@@ -57,7 +65,7 @@ def counters_go(spec):
 
 def counters_page(spec):
     rows = [(f'``{c["name"]}``', 'now' if c.get('now') else 'count',
-             literal(c['doc'] + c.get('more', ''))) for c in spec['counters']]
+             text_of(c)) for c in spec['counters']]
     rows += [(f'``{r["name"]}``', 'ratio', f'``{r["of"]}`` / ``{r["by"]}``')
              for r in spec['ratios']]
     return table('22 10 68', 'Counter | Kind | Meaning', rows)
@@ -67,6 +75,65 @@ def ratios(spec):
     return ''.join(f'\t{{ "{r["name"]}", "now: {r["of"]} / {r["by"]}",\n'
                    f'\t  KVTREE_STAT_{r["of"].upper()}, KVTREE_STAT_{r["by"].upper()} }},\n'
                    for r in spec['ratios'])
+
+
+def limits(spec):
+    return ''.join(line(f'#define KVTREE_{limit["name"]}', 32, limit['value'], 48,
+                        f'/* {limit["doc"]} */')
+                   for limit in spec['limits'])
+
+
+def limits_page(spec):
+    def number(value):
+        factor, _, shift = value.strip('()').replace('u', '').partition(' << ')
+        return str(int(factor) << int(shift or 0))
+
+    return table('30 15 35 20', 'Constant | Value | Limits | Above it',
+                 [(f'``KVTREE_{limit["name"]}``', number(limit['value']), text_of(limit),
+                   literal(limit['above'])) for limit in spec['limits']])
+
+
+def flags(prefix, rows):
+    return ''.join(line(f'#define {prefix}_{flag["name"]}', 32, f'(1u << {bit})', 48, '/* ' +
+                        (f'{flag["with"]}: ' if 'with' in flag else '') + flag['doc'] + ' */')
+                   for bit, flag in enumerate(rows))
+
+
+def op_flags(spec):
+    return flags('KVTREE_F', spec['op_flags'])
+
+
+def scan_flags(spec):
+    return flags('KVTREE_SCAN', spec['scan_flags'])
+
+
+def op_flags_page(spec):
+    return table('30 25 45', 'Flag | With | Meaning',
+                 [(f'``KVTREE_F_{flag["name"]}``', flag['with'], text_of(flag))
+                  for flag in spec['op_flags']])
+
+
+def scan_flags_page(spec):
+    return table('30 70', 'Flag | Meaning',
+                 [(f'``KVTREE_SCAN_{flag["name"]}``', text_of(flag))
+                  for flag in spec['scan_flags']])
+
+
+def ioctls(spec):
+    return ''.join(line(f'#define KVTREE_IOC_{c["name"]}', 40,
+                        f"_IO{c['dir']}('K', {c['nr']:#x}, struct kvtree_{c['struct']})")
+                   for c in spec['ioctls'])
+
+
+def sizes(spec):
+    return ''.join(line(f'#define KVTREE_{name.upper()}_SIZE_VER0', 40, f'{size}u')
+                   for name, size in {c['struct']: c['size'] for c in spec['ioctls']}.items())
+
+
+def ioctls_page(spec):
+    return table('28 28 8 36', 'ioctl | Structure | Bytes | Does',
+                 [(f'``KVTREE_IOC_{c["name"]}``', f'``struct kvtree_{c["struct"]}``',
+                   str(c['size']), c['doc']) for c in spec['ioctls']])
 
 
 def main():

@@ -33,13 +33,15 @@
 #define KVTREE_ABI_VERSION	1
 
 /* Limits. */
+/* kvtree.yaml: limits */
 #define KVTREE_KEY_MAX		4096u		/* bytes in a key */
 #define KVTREE_VALUE_MAX	(1u << 20)	/* bytes in all columns of a value */
-#define KVTREE_COLS_MAX		256u		/* columns in a value, ids 0..255 */
+#define KVTREE_COLS_MAX		256u		/* columns in a value, ids 0 to 255 */
 #define KVTREE_BATCH_MAX	4096u		/* operations in one batch */
 #define KVTREE_KEY_INLINE	16u		/* bytes of a key kept in its operation */
 #define KVTREE_NAME_MAX		64u		/* bytes in a store's name, with the NUL */
 #define KVTREE_ENGINE_MAX	16u		/* bytes in an engine's name, with the NUL */
+/* kvtree.yaml: end */
 
 /*
  * Operations
@@ -141,14 +143,16 @@ enum kvtree_opcode {
 };
 
 /* Flags of an operation. */
-#define KVTREE_F_KEY_INLINE	(1u << 0)	/* the key is in key_inline, at most 16 bytes */
-#define KVTREE_F_COLS		(1u << 1)	/* `arg` points to column descriptors */
+/* kvtree.yaml: op_flags */
+#define KVTREE_F_KEY_INLINE	(1u << 0)	/* all with a key: the key is in `key_inline` */
+#define KVTREE_F_COLS		(1u << 1)	/* GET, PUT, CAS: `arg` points to descriptors */
 #define KVTREE_F_ALL_COLS	(1u << 2)	/* GET with COLS: all columns of the value */
 #define KVTREE_F_CREATE		(1u << 3)	/* PUT: only if the key is not there */
 #define KVTREE_F_REPLACE	(1u << 4)	/* PUT, ADD: only if key (ADD: column) is there */
 #define KVTREE_F_VERSION	(1u << 5)	/* REMOVE: only at this version */
-#define KVTREE_F_SYNC		(1u << 6)	/* complete when durable */
-#define KVTREE_F_WHOLE		(1u << 7)	/* PUT, CAS with COLS: remove other columns */
+#define KVTREE_F_SYNC		(1u << 6)	/* PUT, CAS, REMOVE, ADD: complete when durable */
+#define KVTREE_F_WHOLE		(1u << 7)	/* PUT, CAS with COLS: remove all other columns */
+/* kvtree.yaml: end */
 
 /* A column of a value; see KVTREE_F_COLS. */
 struct kvtree_col {
@@ -224,7 +228,8 @@ struct kvtree_scan {
 	__u64 reserved2[2];
 };
 
-#define KVTREE_SCAN_REVERSE	(1u << 0)
+/* kvtree.yaml: scan_flags */
+#define KVTREE_SCAN_REVERSE	(1u << 0)	/* in descending order */
 #define KVTREE_SCAN_KEYS_ONLY	(1u << 1)	/* records without values */
 #define KVTREE_SCAN_AFTER	(1u << 2)	/* the start key itself is not returned */
 #define KVTREE_SCAN_PREFIX	(1u << 3)	/* only keys that begin with the prefix */
@@ -232,6 +237,7 @@ struct kvtree_scan {
 #define KVTREE_SCAN_LAST	(1u << 5)	/* REVERSE: from the end of the range */
 #define KVTREE_SCAN_ALL_COLS	(1u << 6)	/* records with every column */
 #define KVTREE_SCAN_END_INCL	(1u << 7)	/* `end` itself is in the range */
+/* kvtree.yaml: end */
 
 /* out_flags */
 #define KVTREE_SCAN_DONE	(1u << 0)	/* the range is exhausted */
@@ -840,6 +846,7 @@ struct kvtree_bpf_hook {
 	__u64 reserved[2];
 };
 
+/* kvtree.yaml: ioctls */
 #define KVTREE_IOC_INFO			_IOR('K', 0x40, struct kvtree_info)
 #define KVTREE_IOC_BATCH		_IOWR('K', 0x41, struct kvtree_batch)
 #define KVTREE_IOC_STORE_CREATE		_IOW('K', 0x42, struct kvtree_store_create)
@@ -859,21 +866,23 @@ struct kvtree_bpf_hook {
 #define KVTREE_IOC_STORE_ATTACH		_IOW('K', 0x60, struct kvtree_store_attach)
 #define KVTREE_IOC_STORE_DETACH		_IOW('K', 0x61, struct kvtree_store_detach)
 #define KVTREE_IOC_CHECKPOINT		_IOW('K', 0x62, struct kvtree_checkpoint)
+/* kvtree.yaml: end */
 
 /*
  * Sizes of the structures' first versions: no call accepts less.
  */
-#define KVTREE_OP_SIZE_VER0		64u
 #define KVTREE_SCAN_SIZE_VER0		64u
-#define KVTREE_BATCH_SIZE_VER0		40u
+/* kvtree.yaml: sizes */
 #define KVTREE_INFO_SIZE_VER0		104u
+#define KVTREE_BATCH_SIZE_VER0		40u
 #define KVTREE_STORE_CREATE_SIZE_VER0	144u
 #define KVTREE_STORE_OPEN_SIZE_VER0	80u
 #define KVTREE_STORE_DESTROY_SIZE_VER0	80u
-#define KVTREE_STORE_SET_SIZE_VER0	112u
 #define KVTREE_STORE_INFO_SIZE_VER0	176u
 #define KVTREE_STAT_ARGS_SIZE_VER0	32u
+#define KVTREE_OP_SIZE_VER0		64u
 #define KVTREE_ENGINE_STAT_SIZE_VER0	128u
+#define KVTREE_STORE_SET_SIZE_VER0	112u
 #define KVTREE_BPF_ACCESS_SIZE_VER0	32u
 #define KVTREE_BPF_BIND_SIZE_VER0	32u
 #define KVTREE_BPF_HOOK_SIZE_VER0	80u
@@ -882,6 +891,7 @@ struct kvtree_bpf_hook {
 #define KVTREE_STORE_ATTACH_SIZE_VER0	64u
 #define KVTREE_STORE_DETACH_SIZE_VER0	80u
 #define KVTREE_CHECKPOINT_SIZE_VER0	16u
+/* kvtree.yaml: end */
 
 #if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 _Static_assert(sizeof(struct kvtree_op) == 64, "struct kvtree_op");
