@@ -15,7 +15,8 @@ import yaml
 
 TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), '..'))
 FILES = ('uapi/linux/kvtree.h', 'uapi/kvtree_counters.h', 'tools/cmd_stat.c', 'lib/go/stat.go',
-         'Documentation/abi.rst', 'Documentation/stores-and-limits.rst')
+         'Documentation/abi.rst', 'Documentation/stores-and-limits.rst',
+         'Documentation/man/kvtree.4.in')
 REGION = re.compile(r'(?<=\n)([^\n]*kvtree\.yaml: (?!end)(\w+)[^\n]*\n).*?'
                     r'(?=^[^\n]*kvtree\.yaml: end)', re.DOTALL | re.MULTILINE)
 
@@ -31,7 +32,7 @@ def line(*cells):
 def literal(text):
     """Names of C, in a page."""
     text = re.sub(r'(?<![`:])`(\w+)`', r'``\1``', text)
-    names = r'E[A-Z0-9]{3,}|KVTREE_\w+|(?!io_uring)[a-z]+_[a-z_]+'
+    names = r'E[A-Z0-9]{3,}|KVTREE_\w+|(?!io_uring)[a-z]+_[a-z_]+|CAP_\w+|\w+\(\)'
     return re.sub(rf'(?<![`\w])({names})(?![\w`])', r'``\1``', text)
 
 
@@ -134,6 +135,21 @@ def ioctls_page(spec):
     return table('28 28 8 36', 'ioctl | Structure | Bytes | Does',
                  [(f'``KVTREE_IOC_{c["name"]}``', f'``struct kvtree_{c["struct"]}``',
                    str(c['size']), c['doc']) for c in spec['ioctls']])
+
+
+def errnos_page(spec):
+    return table('16 44 40', 'errno | Meaning | Comes from',
+                 [(f'``{e["name"]}``', text_of(e), literal(e['from'])) for e in spec['errnos']])
+
+
+def errnos_man(spec):
+    """Those of calls."""
+    text = ''
+    for e in spec['errnos']:
+        if not e['from'].startswith('result'):
+            meaning = re.sub(r'`(\w+)`', r'\\fI\1\\fR', e['doc'][0].upper() + e['doc'][1:])
+            text += f'.TP\n.B {e["name"]}\n{meaning}.\n'
+    return text
 
 
 def main():
