@@ -118,7 +118,9 @@ def find() -> dict[str, Any]:
 def declarations(include: list[str]) -> str:
     """What the headers declare, for cffi: "..." is for the compiler to fill in."""
     compiler = os.environ.get('CC') or sysconfig.get_config_var('CC') or 'cc'
-    command = [*shlex.split(compiler), *(f'-I{path}' for path in include), '-E', '-dD']
+    flags = f'{os.environ.get("CPPFLAGS", "")} {os.environ.get("CFLAGS", "")}'
+    command = [*shlex.split(compiler), *(f'-I{path}' for path in include),
+               *shlex.split(flags), '-E', '-dD']
     done = subprocess.run([*command, '-x', 'c', '-'], input='#include <kvtree.h>\n',
                           stdout=subprocess.PIPE, text=True, check=True)
     found = [f'typedef {sign}int{bits}_t __{sign or "s"}{bits};'
