@@ -336,7 +336,8 @@ void bw_ent_at(const struct bw_rec *top, unsigned int nr, struct bw_ent *ent)
 
 	bw_walk_init(&walk, top);
 	bw_walk_to(&walk, nr);
-	bw_walk_next(&walk, ent);
+	if (WARN_ON_ONCE(!bw_walk_next(&walk, ent)))
+		*ent = (struct bw_ent) {};
 }
 
 /**
