@@ -298,7 +298,12 @@ lanes_input()
 {
 	bash --version
 	python3 --version
-	find "$LANES" -type f ! -path '*/__pycache__/*' | sort | xargs sha256sum
+	gcc --version
+	git --version
+	{
+		find "$LANES" -type f ! -path '*/__pycache__/*' | sort
+		printf "%s\n" "$TOP"/selftests/kselftest*.h
+	} | xargs sha256sum
 }
 
 main()
