@@ -9,7 +9,7 @@
 #            workloads from ubd disks, with as many CPUs as had written them, and with one
 #   replay   a program of the host replays each record, crashes at every flush and at
 #            other points, recovers by the module's source, and judges the result
-#   format   the on-disk format: read images of its first version, here and by a
+#   format   the on-disk format: read images of earlier versions, here and by a
 #            program for a big-endian machine; then damage every part of them, and of a
 #            crash of the longest workload
 #   cuts     kill machines in the middle of a workload, and while they start
@@ -63,8 +63,7 @@ ENGINES=(masstree bwtree)
 
 PATH=$TOP/tools:$PATH
 
-# Choose how much is done in each part. MOST is EVERY for the first image: numbers in the structures
-# have 2, 4 or 8 bytes, so each third byte is each of their bytes somewhere.
+# Choose how much is done in each part. MOST is EVERY for the first image.
 settings()
 {
 	if [ -z "${CRASH_TIME:-}" ]; then
