@@ -117,15 +117,32 @@ static void checkpoint_begin(struct checkpoint *cp)
 	mutex_unlock(&commits->commit_lock);
 }
 
+/* Choose the place of a device's table, before the commits at the end take the last segments. */
+static int table_place(struct checkpoint *cp, u32 i)
+{
+	struct kvt_log_pos *image = &cp->log->space.part[i].image;
+	struct kvt_saved_dev *d = &cp->saved.dev[i];
+	u32 blocks = DIV_ROUND_UP(struct_size(d->table, extents, d->nr), KVTREE_LOG_BLOCK);
+	int err;
+
+	if (!d->nr)
+		return 0;
+	err = kvt_saved_room(&cp->saved, i, blocks);
+	if (err)
+		return err;
+	kvt_log_pos_store(&d->super.table, image);
+	d->super.blocks = cpu_to_le32(blocks);
+	image->block += blocks;
+	return 0;
+}
+
 static int table_write(struct checkpoint *cp, u32 i)
 {
-	struct kvt_part *part = &cp->log->space.part[i];
 	struct kvt_saved_dev *d = &cp->saved.dev[i];
-	struct kvt_log_dev *dev = part->dev;
+	struct kvt_log_dev *dev = &cp->log->devs.dev[i];
 	struct kvtree_log_checkpoint *to = &d->super;
 	u64 generation = cp->log->devs.generation;
-	size_t used = struct_size(d->table, extents, d->nr);
-	u32 blocks = DIV_ROUND_UP(used, KVTREE_LOG_BLOCK);
+	u32 blocks = le32_to_cpu(to->blocks);
 	struct kvtree_log_table *table;
 	struct kvt_log_pos pos;
 	int err;
@@ -137,15 +154,11 @@ static int table_write(struct checkpoint *cp, u32 i)
 	to->bytes = cpu_to_le64(d->bytes);
 	if (!d->nr)
 		return 0;
-	err = kvt_saved_room(&cp->saved, i, blocks, KVT_ROOM_TABLE);
-	if (err)
-		return err;
 	table = vzalloc((size_t)blocks * KVTREE_LOG_BLOCK);
 	if (!table)
 		return -ENOMEM;
-	pos = part->image;
-	part->image.block += blocks;
-	memcpy(table, d->table, used);
+	pos = kvt_log_pos_load(&to->table);
+	memcpy(table, d->table, struct_size(d->table, extents, d->nr));
 	table->magic = cpu_to_le64(KVTREE_LOG_TABLE_MAGIC);
 	table->blocks = cpu_to_le32(blocks);
 	table->epoch = to->epoch;
@@ -156,8 +169,6 @@ static int table_write(struct checkpoint *cp, u32 i)
 						  offsetof(struct kvtree_log_table, crc)));
 	kvt_saved_count(&cp->saved, blocks);
 	err = kvt_dev_write(dev, kvt_log_pos_block(dev->super, &pos), blocks, table);
-	kvt_log_pos_store(&to->table, &pos);
-	to->blocks = cpu_to_le32(blocks);
 	vfree(table);
 	return err;
 }
@@ -239,10 +250,14 @@ static int checkpoint_count(struct checkpoint *cp)
 {
 	struct kvt_commits *commits = &cp->all->commits;
 	struct kvt_log *log = cp->log;
-	int err;
+	int err = 0;
 	u64 met;
 	u32 i;
 
+	for (i = 0; !err && i < log->devs.nr; i++)
+		err = table_place(cp, i);
+	if (err)
+		return err;
 	/* The last epoch that it may have met.  If recovery does not find it, data was lost. */
 	mutex_lock(&commits->commit_lock);
 	err = checkpoint_drain(commits, &met);

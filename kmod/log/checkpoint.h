@@ -72,7 +72,7 @@ static inline void kvt_saved_count(const struct kvt_saved *saved, u32 blocks)
 }
 
 /* saved.c */
-int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks, enum kvt_room room);
+int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks);
 int kvt_saved_write(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage,
 		    struct kvt_log_extent *extent);
 int kvt_saved_keep(struct kvt_saved *saved, u32 more);

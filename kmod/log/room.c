@@ -33,8 +33,7 @@
 #define COMMIT_LAST	1
 
 /* The last segments of a checkpoint: one that is partly filled, and the one with its table. */
-#define CHECKPOINT_TABLE	1
-#define CHECKPOINT_TAIL		(1 + CHECKPOINT_TABLE)
+#define CHECKPOINT_TAIL		2
 /* Divisors: this part of the live bytes, or of a segment, allows for padding and rough counts. */
 #define CHECKPOINT_PADDING	8
 #define SMALL_PADDING		256
@@ -326,7 +325,7 @@ static u32 checkpoint_keep(const struct kvt_part *part)
 
 	if (!READ_ONCE(segs->saving))
 		return next;
-	return (need > taken ? need - taken : CHECKPOINT_TABLE) + end + next;
+	return (need > taken ? need - taken : 0) + end + next;
 }
 
 /*
@@ -341,7 +340,7 @@ static u32 save_keep(const struct kvt_part *part)
 		return 0;
 	if (READ_ONCE(part->segs.full))
 		return COMMIT_LAST;
-	return CHECKPOINT_TABLE + end + checkpoint_next(part, checkpoint_most(part) + end);
+	return end + checkpoint_next(part, checkpoint_most(part) + end);
 }
 
 /**
@@ -360,9 +359,6 @@ u32 kvt_room_keep(const struct kvt_part *part, enum kvt_room room)
 		return checkpoint_keep(part) + COMMIT_MORE;
 	case KVT_ROOM_COMMIT:
 		return checkpoint_keep(part);
-	case KVT_ROOM_DRAIN:
-		/* The checkpoint's table comes later; commit records may have got their segment. */
-		return CHECKPOINT_TABLE;
 	case KVT_ROOM_SAVE:
 		return save_keep(part);
 	default:
@@ -491,7 +487,7 @@ KVT_EXPORT_FOR_TESTS(kvt_room_begins);
  */
 bool kvt_room_ends(const struct kvt_part *part, u32 carried)
 {
-	return part->segs.nr_free >= COMMIT_OPEN + carried + end_segments(part) + CHECKPOINT_TABLE;
+	return part->segs.nr_free >= COMMIT_OPEN + carried + end_segments(part);
 }
 
 /**
@@ -534,7 +530,6 @@ static enum kvtree_log_kind room_kind(enum kvt_room room)
 	case KVT_ROOM_DRAIN:
 		return KVTREE_LOG_KIND_STREAM;
 	case KVT_ROOM_SAVE:
-	case KVT_ROOM_TABLE:
 		return KVTREE_LOG_KIND_CHECKPOINT;
 	default:
 		return KVTREE_LOG_KIND_COMMIT;

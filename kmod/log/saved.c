@@ -13,13 +13,12 @@
  * @saved: the checkpoint's output
  * @i: the device's index
  * @blocks: how many
- * @room: their use: KVT_ROOM_SAVE or KVT_ROOM_TABLE
  *
  * Context: process context, sleeps; the caller has @saved to itself, or holds its lock.
  *
  * Return: 0, and the place is the part's image; KVT_LOG_NO_ROOM; or an error of the device.
  */
-int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks, enum kvt_room room)
+int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks)
 {
 	struct kvt_part *part = &saved->log->space.part[i];
 
@@ -27,7 +26,7 @@ int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks, enum kvt_room roo
 		return KVT_LOG_NO_ROOM;
 	if (kvt_part_fits(part, &part->image, blocks))
 		return 0;
-	return kvt_room_take(part, room, 0, &part->image);
+	return kvt_room_take(part, KVT_ROOM_SAVE, 0, &part->image);
 }
 
 /* Choose the device in @devs that has got the smallest part of its share so far. */
@@ -59,7 +58,7 @@ static int saved_place(struct kvt_saved *saved, u32 blocks, struct kvt_log_exten
 	while (devs && err == KVT_LOG_NO_ROOM) {
 		to->dev = saved_next(saved, devs);
 		__clear_bit(to->dev, &devs);
-		err = kvt_saved_room(saved, to->dev, blocks, KVT_ROOM_SAVE);
+		err = kvt_saved_room(saved, to->dev, blocks);
 	}
 	if (!err) {
 		part = &saved->log->space.part[to->dev];

@@ -27,7 +27,6 @@ enum kvt_room {
 	KVT_ROOM_DRAIN,		/* records of a carried epoch, or that a checkpoint waits for */
 	KVT_ROOM_LAST,		/* commit records that a checkpoint waits for, or of a new life */
 	KVT_ROOM_SAVE,		/* a checkpoint */
-	KVT_ROOM_TABLE,		/* a checkpoint's table, when all that it waits for is durable */
 };
 
 struct kvt_seg {

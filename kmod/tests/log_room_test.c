@@ -43,7 +43,7 @@ struct lr_dev {
 	u32 streams;
 	u32 ahead;		/* segments filled by streams, and not durable */
 	u32 drain;		/* segments for what is in the buffers */
-	u32 chunks;		/* segments for the chunks of a checkpoint */
+	u32 chunks;		/* segments for a checkpoint: its chunks and its table */
 	u32 old;		/* segments of the current checkpoint, and of earlier ones */
 	u32 log;		/* segments filled with log */
 };
@@ -253,7 +253,7 @@ static void lr_count(struct lr *lr, u64 live)
 	atomic64_set(&lr->space.large, now.large);
 }
 
-/* Set the live bytes, and the segments that a checkpoint fills then. */
+/* Set the live bytes, and the segments that a checkpoint fills then: its table is in one more. */
 static void lr_live(struct lr *lr, u64 live)
 {
 	struct kvt_live same = live_then(lr, live, false), large = live_then(lr, live, true);
@@ -261,7 +261,8 @@ static void lr_live(struct lr *lr, u64 live)
 
 	lr_count(lr, live);
 	for (i = 0; i < lr->devs.nr; i++)
-		lr->dev[i].chunks = max(live_segments(lr, i, same), live_segments(lr, i, large));
+		lr->dev[i].chunks = max(live_segments(lr, i, same),
+					   live_segments(lr, i, large)) + 1;
 }
 
 static bool take(struct lr_dev *d, enum kvt_room room, u32 nr)
@@ -356,10 +357,10 @@ static bool checkpoint_ends(struct lr_dev *d, bool record_first)
 {
 	struct kvt_seg_table *segs = &d->part->segs;
 
-	if (!end_fits(d, record_first) || !take(d, KVT_ROOM_TABLE, 1))
+	if (!end_fits(d, record_first))
 		return false;
 	d->log += d->drain + 1;
-	d->old = segs->taken + 1;
+	d->old = segs->taken;
 	segs->nr_free += segs->useless;
 	segs->useless = 0;
 	segs->saving = false;
@@ -453,7 +454,7 @@ static bool life_begins(struct lr_dev *d, bool saved)
 {
 	struct kvt_seg_table *segs = &d->part->segs;
 
-	d->old = saved ? d->chunks + 1 : 0;
+	d->old = saved ? d->chunks : 0;
 	d->log = 0;
 	segs->nr_free = segs->nr - d->old;
 	if (!kvt_room_begins(d->part, 0))
