@@ -49,9 +49,9 @@ static void checkpoint_segments(struct checkpoint *cp)
 
 	for (i = 0; i < cp->log->devs.nr; i++) {
 		kvt_segs_save_begin(&space->part[i].segs, cp->epoch, cp->full);
-		/* Append to the last checkpoint's segment, unless this one will free it. */
+		/* Append to the last checkpoint's segments, unless this one will free them. */
 		if (cp->full)
-			space->part[i].image.block = 0;
+			memset(space->part[i].image, 0, sizeof(space->part[i].image));
 	}
 }
 
@@ -120,19 +120,19 @@ static void checkpoint_begin(struct checkpoint *cp)
 /* Choose the place of a device's table, before the commits at the end take the last segments. */
 static int table_place(struct checkpoint *cp, u32 i)
 {
-	struct kvt_log_pos *image = &cp->log->space.part[i].image;
+	struct kvt_log_pos *at = &cp->log->space.part[i].image[KVT_PLACE_REST];
 	struct kvt_saved_dev *d = &cp->saved.dev[i];
 	u32 blocks = DIV_ROUND_UP(struct_size(d->table, extents, d->nr), KVTREE_LOG_BLOCK);
 	int err;
 
 	if (!d->nr)
 		return 0;
-	err = kvt_saved_room(&cp->saved, i, blocks);
+	err = kvt_saved_room(&cp->saved, i, KVT_PLACE_REST, blocks);
 	if (err)
 		return err;
-	kvt_log_pos_store(&d->super.table, image);
+	kvt_log_pos_store(&d->super.table, at);
 	d->super.blocks = cpu_to_le32(blocks);
-	image->block += blocks;
+	at->block += blocks;
 	return 0;
 }
 
@@ -345,20 +345,27 @@ static void checkpoint_keep(struct checkpoint *cp)
 	}
 }
 
-/* Free the useless segments.  Do not append to the last checkpoint's segment if it is useless. */
+/* Do not append to segments of the last checkpoint that are useless. */
+static void part_leave(struct kvt_part *part)
+{
+	u32 i;
+
+	for (i = 0; i < KVT_PLACES; i++)
+		if (part->segs.seg[part->image[i].segment].state != KVT_SEG_CHECKPOINT)
+			part->image[i].block = 0;
+}
+
+/* Free the useless segments. */
 static void checkpoint_free(struct checkpoint *cp, bool counts)
 {
 	struct kvt_log *log = cp->log;
-	struct kvt_part *part;
 	u32 i;
 
 	if (counts)
 		checkpoint_keep(cp);
 	for (i = 0; i < log->devs.nr; i++) {
-		part = &log->space.part[i];
-		kvt_segs_save_end(&part->segs, cp->epoch, counts);
-		if (part->segs.seg[part->image.segment].state != KVT_SEG_CHECKPOINT)
-			part->image.block = 0;
+		kvt_segs_save_end(&log->space.part[i].segs, cp->epoch, counts);
+		part_leave(&log->space.part[i]);
 	}
 	checkpoint_give(log, counts);
 }

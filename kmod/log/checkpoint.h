@@ -72,9 +72,9 @@ static inline void kvt_saved_count(const struct kvt_saved *saved, u32 blocks)
 }
 
 /* saved.c */
-int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks);
-int kvt_saved_write(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage,
-		    struct kvt_log_extent *extent);
+int kvt_saved_room(struct kvt_saved *saved, u32 i, enum kvt_place place, u32 blocks);
+int kvt_saved_write(struct kvt_saved *saved, enum kvt_place place, struct kvt_log_buf *buf,
+		    u8 *stage, struct kvt_log_extent *extent);
 int kvt_saved_keep(struct kvt_saved *saved, u32 more);
 int kvt_saved_flush(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage);
 void kvt_saved_describe(struct kvt_saved *saved, struct kvt_log_buf *buf,

@@ -32,8 +32,8 @@
 #define COMMIT_MORE	1
 #define COMMIT_LAST	1
 
-/* The last segments of a checkpoint: one that is partly filled, and the one with its table. */
-#define CHECKPOINT_TAIL		2
+/* The last segments of a checkpoint: at each place, one is partly filled. */
+#define CHECKPOINT_TAIL		KVT_PLACES
 /* Divisors: this part of the live bytes, or of a segment, allows for padding and rough counts. */
 #define CHECKPOINT_PADDING	8
 #define SMALL_PADDING		256

@@ -8,7 +8,8 @@
  * until there is a key in the upper part.
  *
  * A worker collects a range's records in its buffer; they form a piece.  When the buffer has enough
- * pieces, the worker writes it as a chunk, and the pieces' positions are known then.
+ * pieces, the worker writes it as a chunk, and the pieces' positions are known then.  A chunk has
+ * either bases or deltas.  So that few chunks are small, the jobs that write bases come first.
  */
 #include <linux/bitmap.h>
 #include <linux/cpumask.h>
@@ -62,6 +63,8 @@ struct saver {
 	struct saving *saving;
 	struct kvt_log_buf buf;
 	u8 *stage;			/* KVT_LOG_BUF_BYTES */
+	enum kvt_place place;		/* of what is in the buffer */
+	bool done;			/* nothing is left for it */
 
 	struct mutex lock;		/* protects the interval: the fields up to iter */
 	bool active;			/* there may be more keys in it */
@@ -89,7 +92,7 @@ struct saving {
 	struct task_struct *task;	/* the task that makes it */
 	int err;			/* the first error */
 	struct bound last;		/* the index's last key when saving began */
-	atomic_t next_job;
+	atomic_t next[KVT_PLACES];	/* where to look for a job that writes there */
 	u32 nr;
 	struct saver savers[];
 };
@@ -257,8 +260,11 @@ static void cover_write(struct saver *s, u32 bits)
 	}
 }
 
-/* Begin a job.  The interval is private until it is active. */
-static void saver_begin(struct saver *s, const struct kvt_job *job)
+/*
+ * Begin a job, or begin it again to write a base instead of a delta.  No other worker takes a part
+ * of the interval before it is active, or while a delta is written.
+ */
+static void saver_begin(struct saver *s, const struct kvt_job *job, bool delta)
 {
 	const struct kvt_saved *saved = s->saving->saved;
 	const struct kvt_log_directory *old = saved->old;
@@ -270,29 +276,15 @@ static void saver_begin(struct saver *s, const struct kvt_job *job)
 	if (s->bounded)
 		bound_set(&s->end, old->range[job->end]);
 	piece_begin(s, &s->half);
-	if (job->delta_max) {
+	if (delta) {
 		cover_fill(s, kvt_mark_bits(saved->marks[job->first]), saved->cover_bits);
 		cover_write(s, saved->cover_bits);
 	}
 	mutex_lock(&s->lock);
 	kvt_iter_seek(s->iter, s->half.key, s->half.len);
-	s->delta = job->delta_max;
+	s->delta = delta;
 	s->active = true;
 	mutex_unlock(&s->lock);
-}
-
-/* Begin the next job, or a part of another worker's.  Returns false if there is none. */
-static bool saver_next(struct saver *s)
-{
-	const struct kvt_saved *saved = s->saving->saved;
-	u32 i = atomic_read(&s->saving->next_job);
-
-	if (i < saved->nr_jobs)
-		i = atomic_fetch_inc(&s->saving->next_job);
-	if (i >= saved->nr_jobs)
-		return saver_split(s);
-	saver_begin(s, &saved->jobs[i]);
-	return true;
 }
 
 /* Let a range begin with the shortest prefix of its first key that is above the key before it. */
@@ -379,8 +371,8 @@ static enum fill saver_fill(struct saver *s)
 	return fill;
 }
 
-/* A delta has become too large: drop it and write a base instead. */
-static void saver_restart(struct saver *s)
+/* Remove the incomplete piece from the buffer. */
+static void piece_drop(struct saver *s)
 {
 	const struct piece *piece = &s->piece;
 	struct kvt_log_buf *buf = &s->buf;
@@ -390,10 +382,6 @@ static void saver_restart(struct saver *s)
 	buf->outside_len = piece->outside_len;
 	buf->nr_records = piece->nr_records;
 	buf->used = piece->used;
-	mutex_lock(&s->lock);
-	s->delta = false;
-	kvt_iter_seek(s->iter, piece->low.key, piece->low.len);
-	mutex_unlock(&s->lock);
 }
 
 /* The buffer is written: enter the positions and checksums of its pieces. */
@@ -452,7 +440,7 @@ static int saver_write(struct saver *s)
 
 	if (!s->buf.nr_records)
 		return 0;
-	err = kvt_saved_write(s->saving->saved, &s->buf, s->stage, &extent);
+	err = kvt_saved_write(s->saving->saved, s->place, &s->buf, s->stage, &extent);
 	if (err)
 		return err;
 	saver_count(s);
@@ -460,6 +448,60 @@ static int saver_write(struct saver *s)
 	kvt_buf_reset(&s->buf);
 	piece_begin(s, NULL);
 	return 0;
+}
+
+/* Write what the buffer has, unless it is for the same place as what comes next. */
+static int saver_turn(struct saver *s, enum kvt_place place)
+{
+	int err = s->place == place ? 0 : saver_write(s);
+
+	if (!err)
+		s->place = place;
+	return err;
+}
+
+/* Get the next job that writes to a place.  Returns NULL if there is none. */
+static const struct kvt_job *saving_job(struct saving *saving, enum kvt_place place)
+{
+	const struct kvt_saved *saved = saving->saved;
+	u32 i;
+
+	while ((u32)atomic_read(&saving->next[place]) < saved->nr_jobs) {
+		i = atomic_fetch_inc(&saving->next[place]);
+		if (i < saved->nr_jobs && !saved->jobs[i].delta_max == (place == KVT_PLACE_BASES))
+			return &saved->jobs[i];
+		cond_resched();
+	}
+	return NULL;
+}
+
+/* Begin the next job, or a part of another worker's.  If there is none, the worker is done. */
+static int saver_next(struct saver *s)
+{
+	const struct kvt_job *base = saving_job(s->saving, KVT_PLACE_BASES);
+	const struct kvt_job *delta = base ? NULL : saving_job(s->saving, KVT_PLACE_REST);
+	/* Only bases are divided among workers. */
+	int err = saver_turn(s, delta ? KVT_PLACE_REST : KVT_PLACE_BASES);
+
+	if (err)
+		return err;
+	if (base || delta)
+		saver_begin(s, base ?: delta, delta);
+	else
+		s->done = !saver_split(s);
+	return 0;
+}
+
+/* A delta has become too large: write a base instead. */
+static int saver_restart(struct saver *s)
+{
+	int err;
+
+	piece_drop(s);
+	err = saver_turn(s, KVT_PLACE_BASES);
+	if (!err)
+		saver_begin(s, s->job, false);
+	return err;
 }
 
 /* Make the new range that has the current piece; a delta is added to the old range's pieces. */
@@ -551,10 +593,8 @@ static int saver_step(struct saver *s)
 
 	if (fill == FILL_MORE)
 		return 0;
-	if (fill == FILL_PIECE && s->delta) {
-		saver_restart(s);
-		return 0;
-	}
+	if (fill == FILL_PIECE && s->delta)
+		return saver_restart(s);
 	return saver_cut(s);
 }
 
@@ -566,8 +606,8 @@ static void saver_work(struct work_struct *work)
 	ktime_t since = ktime_get();
 	int err = 0;
 
-	while (!err && (s->active || saver_next(s))) {
-		err = saver_step(s);
+	while (!err && !s->done) {
+		err = s->active ? saver_step(s) : saver_next(s);
 		if (!err && saver_is_full(s)) {
 			err = saver_write(s);
 			saver_rest(log, since);

@@ -12,21 +12,22 @@
  * kvt_saved_room() - make sure that a device has room for a number of blocks in a row
  * @saved: the checkpoint's output
  * @i: the device's index
+ * @place: where the checkpoint appends them
  * @blocks: how many
  *
  * Context: process context, sleeps; the caller has @saved to itself, or holds its lock.
  *
- * Return: 0, and the place is the part's image; KVT_LOG_NO_ROOM; or an error of the device.
+ * Return: 0, and kvt_part.image has their position; KVT_LOG_NO_ROOM; or an error of the device.
  */
-int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks)
+int kvt_saved_room(struct kvt_saved *saved, u32 i, enum kvt_place place, u32 blocks)
 {
 	struct kvt_part *part = &saved->log->space.part[i];
 
 	if (blocks > le32_to_cpu(part->dev->super->segment_blocks) - 1)
 		return KVT_LOG_NO_ROOM;
-	if (kvt_part_fits(part, &part->image, blocks))
+	if (kvt_part_fits(part, &part->image[place], blocks))
 		return 0;
-	return kvt_room_take(part, KVT_ROOM_SAVE, 0, &part->image);
+	return kvt_room_take(part, KVT_ROOM_SAVE, 0, &part->image[place]);
 }
 
 /* Choose the device in @devs that has got the smallest part of its share so far. */
@@ -48,22 +49,23 @@ static u32 saved_next(const struct kvt_saved *saved, unsigned long devs)
 }
 
 /* Choose a device for a chunk, and a place on it: @to->dev, @to->pos. */
-static int saved_place(struct kvt_saved *saved, u32 blocks, struct kvt_log_extent *to)
+static int saved_place(struct kvt_saved *saved, enum kvt_place place, u32 blocks,
+		       struct kvt_log_extent *to)
 {
 	unsigned long devs = BIT(saved->log->devs.nr) - 1;
 	int err = KVT_LOG_NO_ROOM;
-	struct kvt_part *part;
+	struct kvt_log_pos *at;
 
 	mutex_lock(&saved->lock);
 	while (devs && err == KVT_LOG_NO_ROOM) {
 		to->dev = saved_next(saved, devs);
 		__clear_bit(to->dev, &devs);
-		err = kvt_saved_room(saved, to->dev, blocks);
+		err = kvt_saved_room(saved, to->dev, place, blocks);
 	}
 	if (!err) {
-		part = &saved->log->space.part[to->dev];
-		to->pos = part->image;
-		part->image.block += blocks;
+		at = &saved->log->space.part[to->dev].image[place];
+		to->pos = *at;
+		at->block += blocks;
 		saved->dev[to->dev].blocks += blocks;
 	}
 	mutex_unlock(&saved->lock);
@@ -73,6 +75,7 @@ static int saved_place(struct kvt_saved *saved, u32 blocks, struct kvt_log_exten
 /**
  * kvt_saved_write() - write a chunk to the device that is furthest behind its share
  * @saved: the checkpoint's output
+ * @place: where the checkpoint appends it
  * @buf: the chunk's records
  * @stage: KVT_LOG_BUF_BYTES of memory
  * @extent: filled: the chunk, and where it is
@@ -81,15 +84,15 @@ static int saved_place(struct kvt_saved *saved, u32 blocks, struct kvt_log_exten
  *
  * Return: 0; KVT_LOG_NO_ROOM; or an error of a device.
  */
-int kvt_saved_write(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage,
-		    struct kvt_log_extent *extent)
+int kvt_saved_write(struct kvt_saved *saved, enum kvt_place place, struct kvt_log_buf *buf,
+		    u8 *stage, struct kvt_log_extent *extent)
 {
 	struct kvt_log_pos pos;
 	struct kvt_io io;
 	int err;
 
 	*extent = (struct kvt_log_extent) {};
-	err = saved_place(saved, kvt_chunk_blocks(buf), extent);
+	err = saved_place(saved, place, kvt_chunk_blocks(buf), extent);
 	if (err)
 		return err;
 	pos = extent->pos;
@@ -183,7 +186,7 @@ int kvt_saved_flush(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage)
 	struct kvt_saved_dev *d;
 	int err;
 
-	err = kvt_saved_write(saved, buf, stage, &extent);
+	err = kvt_saved_write(saved, KVT_PLACE_REST, buf, stage, &extent);
 	if (err)
 		return err;
 	d = &saved->dev[extent.dev];

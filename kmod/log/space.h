@@ -62,6 +62,16 @@ struct kvt_append {
 	u64 filled[KVT_LOG_AHEAD_MAX];	/* @epoch then; nr_filled % ahead is the oldest */
 };
 
+/*
+ * Where a checkpoint appends.  Bases stay until everything is written again; most of the rest does
+ * not, and each checkpoint writes a new directory.  In segments of its own, the rest becomes free.
+ */
+enum kvt_place {
+	KVT_PLACE_BASES,
+	KVT_PLACE_REST,		/* deltas, directories and tables */
+	KVT_PLACES,
+};
+
 /* A device's part of the space. */
 struct kvt_part {
 	struct kvt_space *space;
@@ -70,7 +80,7 @@ struct kvt_part {
 	struct kvt_append append;
 	u64 share;			/* part of a checkpoint: share / space->shares */
 	u32 half;			/* segments for one checkpoint, without the reserve */
-	struct kvt_log_pos image;	/* of a checkpoint's next chunk; block 0: no segment */
+	struct kvt_log_pos image[KVT_PLACES];	/* of next chunks; block 0: no segment */
 };
 
 struct kvt_space {

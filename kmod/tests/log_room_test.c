@@ -253,7 +253,10 @@ static void lr_count(struct lr *lr, u64 live)
 	atomic64_set(&lr->space.large, now.large);
 }
 
-/* Set the live bytes, and the segments that a checkpoint fills then: its table is in one more. */
+/*
+ * Set the live bytes, and the segments that a checkpoint fills then.  Bases have a segment that is
+ * partly filled, and so has the rest.
+ */
 static void lr_live(struct lr *lr, u64 live)
 {
 	struct kvt_live same = live_then(lr, live, false), large = live_then(lr, live, true);

@@ -689,7 +689,7 @@ static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 		for (fourths = 0; fourths <= 5; fourths++) {
 			live = kvt_room_live_max(&lw->log->space) / 4 * fourths;
 			percpu_counter_set(&lw->log->space.live, live);
-			/* One more for the table. */
+			/* One more for the directory and the table. */
 			need = DIV_ROUND_UP_ULL(live, lw_segment(part)) + 1;
 			last = kvt_room_keep(part, KVT_ROOM_SAVE);
 			KUNIT_EXPECT_LE(test, need + last, kvt_room_keep(part, KVT_ROOM_COMMIT));

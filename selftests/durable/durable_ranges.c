@@ -219,6 +219,50 @@ TEST_F(ranges, counters_say_what_checkpoints_wrote)
 	EXPECT_EQ(bytes, s[KVTREE_STAT_LOG_IMAGE_BYTES]);
 }
 
+/* More than a segment has room for, with deltas of a fourth of the keys or many directories. */
+#define ALMOST	26000u
+#define DIRECTORIES	(SEGMENT / 5)
+
+static __u64 written_by_checkpoints(struct _test_data_ranges *self)
+{
+	return kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINT_BYTES);
+}
+
+static __u64 segments_after_checkpoint(struct _test_data_ranges *self)
+{
+	KVT_CHECK(kvt_sync(self->fd) == 0);
+	KVT_CHECK(kvt_checkpoint(self->fd) == 0);
+	return kvt_stat(self->fd, KVTREE_STAT_LOG_IMAGE_BYTES) / SEGMENT;
+}
+
+TEST_F(ranges, bases_have_segments_of_their_own)
+{
+	__u64 before;
+	__u32 i;
+
+	if (variant->nr > 1)
+		SKIP(return, "each disk has a part that depends on the order of writes");
+	kvt_set_param(KVT_RANGE_BYTES, "16384", NULL, 0);
+	kvt_set_param(KVT_COVER_BITS, "12", NULL, 0);
+	for (i = 0; i < ALMOST; i++)
+		put(self->fd, i, 0);
+	EXPECT_EQ(2, segments_after_checkpoint(self));
+	/* A fourth of the keys with each first byte, and so of each range. */
+	for (i = 0; i < ALMOST; i++)
+		if (i % 1024 < 256)
+			put(self->fd, i, 1);
+	EXPECT_EQ(2, segments_after_checkpoint(self));
+	before = written_by_checkpoints(self);
+	for (i = 0; written_by_checkpoints(self) < before + DIRECTORIES; i++) {
+		put(self->fd, i, 2);
+		ASSERT_EQ(2, segments_after_checkpoint(self));
+	}
+	TH_LOG("%u checkpoints", i);
+	EXPECT_EQ(1, kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINTS_FULL));
+	EXPECT_LT(kvt_stat(self->fd, KVTREE_STAT_LOG_RANGES),
+		  kvt_stat(self->fd, KVTREE_STAT_LOG_PIECES));
+}
+
 /* What is on the disks now comes back: as it is, or after what was detached. */
 static void crash(struct __test_metadata *_metadata, struct _test_data_ranges *self,
 		  const struct _fixture_variant_ranges *variant)
