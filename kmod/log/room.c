@@ -329,8 +329,9 @@ static u32 checkpoint_keep(const struct kvt_part *part)
 }
 
 /*
- * Segments that a checkpoint leaves free when it saves.  If it does not write everything, it is
- * not known how much it will write, and it may free only the log: keep room for the next one.
+ * Segments that a checkpoint leaves free when it saves: those for what it commits at its end.  If
+ * it does not write everything, it is not known how much it will write, and it may free only the
+ * log: keep room for the next one.
  */
 static u32 save_keep(const struct kvt_part *part)
 {
@@ -339,7 +340,7 @@ static u32 save_keep(const struct kvt_part *part)
 	if (!part->space->state->alive)
 		return 0;
 	if (READ_ONCE(part->segs.full))
-		return COMMIT_LAST;
+		return end;
 	return end + checkpoint_next(part, checkpoint_most(part) + end);
 }
 

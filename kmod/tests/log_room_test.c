@@ -539,6 +539,38 @@ static void a_full_device_has_room_for_what_grows_on_others(struct kunit *test)
 	lr_check_all(test, growing_checkpoints_fit);
 }
 
+/* A checkpoint takes all that it gets: it finds more to write than the log has counted. */
+static bool end_fits_anyway(struct lr *lr, u64 live)
+{
+	u32 i;
+
+	lr_live(lr, live);
+	for (i = 0; i < lr->devs.nr; i++)
+		if (!life_begins(&lr->dev[i], true))
+			return false;
+	others_take(lr);
+	for (i = 0; i < lr->devs.nr; i++) {
+		checkpoint_begins(&lr->dev[i]);
+		part_take(&lr->dev[i], 1);
+	}
+	others_take(lr);
+	for (i = 0; i < lr->devs.nr; i++)
+		if (!end_fits(&lr->dev[i], i % 2))
+			return false;
+	return true;
+}
+
+static bool ends_fit_anyway(struct lr *lr)
+{
+	return end_fits_anyway(lr, 0) && end_fits_anyway(lr, lr->max / 2) &&
+	       end_fits_anyway(lr, lr->max);
+}
+
+static void a_checkpoint_leaves_room_for_what_it_commits(struct kunit *test)
+{
+	lr_check_all(test, ends_fit_anyway);
+}
+
 static bool store_may_hold(struct lr *lr)
 {
 	u64 capacity = 0;
@@ -609,6 +641,7 @@ static void segments_hold_chunks_of_any_size(struct kunit *test)
 static struct kunit_case log_room_cases[] = {
 	KT_CASE_LONG(a_full_device_has_room_for_one_checkpoint_after_another),
 	KT_CASE_LONG(a_full_device_has_room_for_what_grows_on_others),
+	KT_CASE_LONG(a_checkpoint_leaves_room_for_what_it_commits),
 	KUNIT_CASE(every_store_may_hold_something_and_less_than_half),
 	KUNIT_CASE(segments_hold_chunks_of_any_size),
 	{}
