@@ -123,8 +123,7 @@ def declarations(include: list[str]) -> str:
                *shlex.split(flags), '-E', '-dD']
     done = subprocess.run([*command, '-x', 'c', '-'], input='#include <kvtree.h>\n',
                           stdout=subprocess.PIPE, text=True, check=True)
-    found = [f'typedef {sign}int{bits}_t __{sign or "s"}{bits};'
-             for sign in ('', 'u') for bits in (8, 16, 32, 64)]
+    found = [f'typedef int... __{sign}{bits};' for sign in 'su' for bits in (8, 16, 32, 64)]
     ours = False
     for line in done.stdout.splitlines():
         if marker := re.match(r'# \d+ "(.*?)"', line):

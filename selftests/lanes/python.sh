@@ -66,14 +66,16 @@ fingerprint()
 	} | sha256sum
 }
 
-# install WHEELS: make the environment. pip sees only these wheels.
+# install WHEELS: make the environment. pip sees only these wheels. Newer compilers have errors where
+# older ones warn.
 install()
 {
 	local venv=$DIR/venv
 
 	rm -rf "$venv"
 	python3 -m venv "$venv"
-	KVTREE_PREFIX=$TREE "$venv/bin/pip" install --disable-pip-version-check \
+	CFLAGS=-Werror=incompatible-pointer-types KVTREE_PREFIX=$TREE \
+		"$venv/bin/pip" install --disable-pip-version-check \
 		--no-index --find-links "$1" "$TREE/lib/python" pytest redis
 }
 
