@@ -460,6 +460,12 @@ static int saver_turn(struct saver *s, enum kvt_place place)
 	return err;
 }
 
+/* Where a job writes, unless its delta becomes too large. */
+static enum kvt_place job_place(const struct kvt_job *job)
+{
+	return job->delta_max ? KVT_PLACE_REST : KVT_PLACE_BASES;
+}
+
 /* Get the next job that writes to a place.  Returns NULL if there is none. */
 static const struct kvt_job *saving_job(struct saving *saving, enum kvt_place place)
 {
@@ -468,7 +474,7 @@ static const struct kvt_job *saving_job(struct saving *saving, enum kvt_place pl
 
 	while ((u32)atomic_read(&saving->next[place]) < saved->nr_jobs) {
 		i = atomic_fetch_inc(&saving->next[place]);
-		if (i < saved->nr_jobs && !saved->jobs[i].delta_max == (place == KVT_PLACE_BASES))
+		if (i < saved->nr_jobs && job_place(&saved->jobs[i]) == place)
 			return &saved->jobs[i];
 		cond_resched();
 	}

@@ -265,7 +265,7 @@ static void lr_live(struct lr *lr, u64 live)
 	lr_count(lr, live);
 	for (i = 0; i < lr->devs.nr; i++)
 		lr->dev[i].chunks = max(live_segments(lr, i, same),
-					   live_segments(lr, i, large)) + 1;
+					live_segments(lr, i, large)) + 1;
 }
 
 static bool take(struct lr_dev *d, enum kvt_room room, u32 nr)
