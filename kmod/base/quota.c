@@ -15,17 +15,23 @@
 #define KVT_BATCH_KEYS	256
 
 /*
- * The limit of a pool without one.  During a recovery, what one worker replays may be given back
- * by another before it is charged: what is left must not overflow then.
+ * The limit of a pool without one.  During a recovery, a worker may give back what another one has
+ * yet to charge.  Then more than the limit is left: that must not overflow.
  */
 #define KVT_LIMIT_NONE	(S64_MAX / 2)
+
+/* Charges may read it meanwhile. */
+static void pool_limit(struct kvt_pool *pool, u64 limit)
+{
+	WRITE_ONCE(pool->limit, min_t(u64, limit, KVT_LIMIT_NONE));
+}
 
 static int pool_init(struct kvt_pool *pool, u64 limit, s64 batch)
 {
 	pool->cpu = alloc_percpu(struct kvt_pool_cpu);
 	if (!pool->cpu)
 		return -ENOMEM;
-	pool->limit = min_t(u64, limit, KVT_LIMIT_NONE);
+	pool_limit(pool, limit);
 	pool->batch = batch;
 	pool->over = false;
 	atomic64_set(&pool->taken, 0);
@@ -174,9 +180,8 @@ KVT_EXPORT_FOR_TESTS(kvt_quota_init);
  */
 void kvt_quota_limit(struct kvt_quota *quota, u64 limit_bytes, u64 limit_keys)
 {
-	/* Charges may read them meanwhile. */
-	WRITE_ONCE(quota->bytes.limit, min_t(u64, limit_bytes, KVT_LIMIT_NONE));
-	WRITE_ONCE(quota->keys.limit, min_t(u64, limit_keys, KVT_LIMIT_NONE));
+	pool_limit(&quota->bytes, limit_bytes);
+	pool_limit(&quota->keys, limit_keys);
 	/* A charge that saw the old limit has put what it took ahead into a stock by then. */
 	synchronize_rcu();
 	/* Each charge draws from the pool, and is counted, until one is below the limit. */
@@ -229,21 +234,7 @@ void kvt_quota_uncharge(struct kvt_quota *quota, size_t bytes)
 KVT_EXPORT_FOR_TESTS(kvt_quota_uncharge);
 
 /**
- * kvt_quota_charge_key() - charge one key
- * @quota: the store's
- *
- * Context: any but NMI; under node locks too.
- *
- * Return: 0, or -EDQUOT and nothing is charged.
- */
-int kvt_quota_charge_key(struct kvt_quota *quota)
-{
-	return pool_charge(&quota->keys, 1);
-}
-KVT_EXPORT_FOR_TESTS(kvt_quota_charge_key);
-
-/**
- * kvt_quota_charge_keys() - charge several keys
+ * kvt_quota_charge_keys() - charge keys
  * @quota: the store's
  * @nr: how many
  *
@@ -258,16 +249,17 @@ int kvt_quota_charge_keys(struct kvt_quota *quota, u32 nr)
 KVT_EXPORT_FOR_TESTS(kvt_quota_charge_keys);
 
 /**
- * kvt_quota_uncharge_key() - give one key back
+ * kvt_quota_uncharge_keys() - give keys back
  * @quota: the store's
+ * @nr: how many
  *
  * Context: any but NMI; under node locks too.
  */
-void kvt_quota_uncharge_key(struct kvt_quota *quota)
+void kvt_quota_uncharge_keys(struct kvt_quota *quota, u32 nr)
 {
-	pool_uncharge(&quota->keys, 1);
+	pool_uncharge(&quota->keys, nr);
 }
-KVT_EXPORT_FOR_TESTS(kvt_quota_uncharge_key);
+KVT_EXPORT_FOR_TESTS(kvt_quota_uncharge_keys);
 
 /**
  * kvt_quota_bytes() - live memory charged

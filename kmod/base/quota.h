@@ -42,9 +42,8 @@ void kvt_quota_exit(struct kvt_quota *quota);
 /* Any context but NMI.  0 or -EDQUOT. */
 int kvt_quota_charge(struct kvt_quota *quota, size_t bytes);
 void kvt_quota_uncharge(struct kvt_quota *quota, size_t bytes);
-int kvt_quota_charge_key(struct kvt_quota *quota);
 int kvt_quota_charge_keys(struct kvt_quota *quota, u32 nr);
-void kvt_quota_uncharge_key(struct kvt_quota *quota);
+void kvt_quota_uncharge_keys(struct kvt_quota *quota, u32 nr);
 
 /* Bytes and keys charged; exact if nothing is charged meanwhile. */
 u64 kvt_quota_bytes(const struct kvt_quota *quota);

@@ -142,7 +142,7 @@ static enum writer_step writer_charge(struct writer *w)
 			return writer_over(w, err);
 	}
 	if (new && !old) {
-		err = kvt_quota_charge_key(quota);
+		err = kvt_quota_charge_keys(quota, 1);
 		if (err)
 			kvt_quota_uncharge(quota, w->delta);
 		return writer_after(w, err);
@@ -158,7 +158,7 @@ static void writer_uncharge(struct writer *w)
 	if (w->delta > 0)
 		kvt_quota_uncharge(quota, w->delta);
 	if (!w->change.old)
-		kvt_quota_uncharge_key(quota);
+		kvt_quota_uncharge_keys(quota, 1);
 }
 
 /* The place is held: do everything that comes before the commit, except to log it. */
@@ -205,7 +205,7 @@ static void writer_settle(struct writer *w)
 	if (w->delta < 0)
 		kvt_quota_uncharge(&store->quota, -w->delta);
 	if (removed)
-		kvt_quota_uncharge_key(&store->quota);
+		kvt_quota_uncharge_keys(&store->quota, 1);
 	kvt_stat_add(&store->stats, KVTREE_STAT_VALUE_BYTES, w->delta);
 	if (!w->change.old)
 		kvt_stat_inc(&store->stats, KVTREE_STAT_VALUES);

@@ -140,10 +140,10 @@ static void replay_count(struct kvt_replay *replay, u32 key_len, const struct kv
 		kvt_quota_uncharge(env->quota, -delta);
 	kvt_stat_add(env->stats, KVTREE_STAT_VALUE_BYTES, delta);
 	if (new && !old) {
-		kvt_quota_charge_key(env->quota);
+		kvt_quota_charge_keys(env->quota, 1);
 		kvt_stat_inc(env->stats, KVTREE_STAT_VALUES);
 	} else if (old && !new) {
-		kvt_quota_uncharge_key(env->quota);
+		kvt_quota_uncharge_keys(env->quota, 1);
 		kvt_stat_add(env->stats, KVTREE_STAT_VALUES, -1);
 	}
 	if (new)

@@ -542,14 +542,14 @@ static void charges_of_any_size_fill_a_limit_and_never_pass_it(struct kunit *tes
 	}
 }
 
-/* Without a limit, what is charged after it was given back counts as well. */
+/* A store without a limit counts what is given back first and charged later. */
 static void what_is_given_back_before_it_is_charged_counts(struct kunit *test)
 {
 	struct kvt_quota quota;
 
 	KUNIT_ASSERT_EQ(test, 0, kvt_quota_init(&quota, U64_MAX, U64_MAX));
 	kvt_quota_uncharge(&quota, 1 << 20);
-	kvt_quota_uncharge_key(&quota);
+	kvt_quota_uncharge_keys(&quota, 1);
 	KUNIT_EXPECT_EQ(test, 0, kvt_quota_charge(&quota, 1 << 20));
 	KUNIT_EXPECT_EQ(test, 0, kvt_quota_charge(&quota, 100));
 	KUNIT_EXPECT_EQ(test, 0, kvt_quota_charge_keys(&quota, 3));
