@@ -185,8 +185,8 @@ static int replay_leave_cell(struct kvt_replay *replay, const struct kvt_key *ke
 }
 
 /*
- * Put @new into the index if it is newer than what is there; NULL: remove a tombstone.  @then: the
- * key that follows, or NULL.
+ * Put @new into the index, unless this has a newer record of the key.  If @new is NULL, remove a
+ * tombstone.  @then is the key that follows, or NULL.
  */
 static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 			 const struct kvt_key *then, struct kvt_value **new)
@@ -285,6 +285,14 @@ static int replay_insert_one(struct kvt_replay *replay, u32 i)
 	return err;
 }
 
+/* Free the values that wait, from @from on: the index has the others. */
+static void replay_drop(struct kvt_replay *replay, u32 from)
+{
+	for (; from < replay->nr; from++)
+		kvt_value_free(replay->inserts[from].value);
+	replay->nr = 0;
+}
+
 /* Put all values that wait into the index; after an error, free the others. */
 static int replay_flush(struct kvt_replay *replay)
 {
@@ -300,9 +308,7 @@ static int replay_flush(struct kvt_replay *replay)
 			err = replay_insert_one(replay, at++);
 		cond_resched();
 	}
-	for (; at < replay->nr; at++)
-		kvt_value_free(replay->inserts[at].value);
-	replay->nr = 0;
+	replay_drop(replay, at);
 	return err;
 }
 
@@ -427,8 +433,7 @@ int kvt_replay_range(struct kvt_replay *replay, const struct kvt_log_directory *
 	verdict = kvt_log_range_read(&replay->reader, dir, i);
 	replay->sorted = false;
 	/* Some are left if it ended early. */
-	while (replay->nr)
-		kvt_value_free(replay->inserts[--replay->nr].value);
+	replay_drop(replay, 0);
 	return verdict;
 }
 

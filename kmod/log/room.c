@@ -454,8 +454,8 @@ bool kvt_room_describes(const struct kvt_space *space, u64 bytes)
  * of everything writes what is live; if one is made each time the log has grown by as much, half of
  * all writes are checkpoints.  Other checkpoints write less, and are made twice as often.
  *
- * Return: true if a recovery would replay more than half of what is live, or than all of it if the
- * last checkpoint since the attach wrote everything, and more than log_replay_mb.
+ * Return: true if a recovery would replay more than log_replay_mb, and more bytes than are live, or
+ * than half of these unless the last checkpoint since the attach wrote everything.
  */
 bool kvt_room_long(const struct kvt_space *space)
 {
