@@ -43,13 +43,27 @@ limits()
 	export PROGRAM_LONGEST=$((300 * $1)) LANE_LONGEST=$((600 * $1))
 }
 
+# head_of PATCH: set HEAD to the fields of the patch's head, by name.
+head_of()
+{
+	local name value
+
+	HEAD=()
+	while IFS=: read -r name value; do
+		case $name in
+		---*) return;;
+		Lane|Tests|Expect|May|Turn) HEAD[$name]=${value#"${value%%[! ]*}"};;
+		esac
+	done <"$1"
+}
+
 # field PATCH NAME [DEFAULT]: print a field of the patch's head.
 field()
 {
-	local value
+	local -A HEAD=()
 
-	value=$(sed -n "/^---/q; s/^$2: *//p" "$1")
-	echo "${value:-${3:-}}"
+	head_of "$1"
+	echo "${HEAD[$2]:-${3:-}}"
 }
 
 lane_of()
@@ -267,21 +281,6 @@ names_by_turns()
 	say "broken: turn $n of $turns; BROKEN_TURN=$n repeats it"
 	from=$((n * ${#all[@]} / turns))
 	select_names "${all[@]:from:(n + 1) * ${#all[@]} / turns - from}"
-}
-
-# head_of PATCH: set HEAD to the fields of the patch's head, by name. Unlike field(), it starts no
-# process.
-head_of()
-{
-	local name value
-
-	HEAD=()
-	while IFS=: read -r name value; do
-		case $name in
-		---*) return;;
-		Lane|Tests|Expect|May|Turn) HEAD[$name]=${value#"${value%%[! ]*}"};;
-		esac
-	done <"$1"
 }
 
 # Print what is wrong with the heads. An Expect that matches every failure would prove nothing.
