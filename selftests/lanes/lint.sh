@@ -308,7 +308,7 @@ lanes_input()
 
 main()
 {
-	local source python
+	local source python lanes
 
 	lane_begin lint
 	"$LANES/deps.sh" lint
@@ -331,9 +331,10 @@ main()
 	# ktap.py judges the results of all other tests.
 	check ktap.py tests_of ktap || true
 	check found "$LANES/found_test.sh" || true
-	check_once limits "$(lanes_input | fingerprint)" "$LANES/limits_test.sh"
-	check_once again "$(lanes_input | fingerprint)" "$LANES/again_test.sh"
-	check_once select "$(lanes_input | fingerprint)" "$LANES/select_test.sh"
+	lanes=$(lanes_input | fingerprint)
+	check_once limits "$lanes" "$LANES/limits_test.sh"
+	check_once again "$lanes" "$LANES/again_test.sh"
+	check_once select "$lanes" "$LANES/select_test.sh"
 	check python python_check "$python" || true
 	check go go_check || true
 	check layers "$LANES/layers.py" || true
