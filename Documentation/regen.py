@@ -3,8 +3,8 @@
 """Write the regions of sources and pages that are generated from kvtree.yaml.
 
 A region begins after a line with "kvtree.yaml: NAME" and ends at one with "kvtree.yaml: end".
-With --check, print the files that are not up to date instead. Needs PyYAML, but building does
-not need this: what it writes is in the tree.
+With --check, print the files that are not up to date instead. A file that lacks one of these lines
+is an error. Needs PyYAML, but building does not need this: what it writes is in the tree.
 """
 
 import os
@@ -14,9 +14,18 @@ import sys
 import yaml
 
 TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), '..'))
-FILES = ('uapi/linux/kvtree.h', 'uapi/kvtree_counters.h', 'tools/cmd_stat.c', 'lib/go/stat.go',
-         'Documentation/abi.rst', 'Documentation/stores-and-limits.rst',
-         'Documentation/man/kvtree.4.in')
+# By file: its regions, in order.
+FILES = {
+    'uapi/linux/kvtree.h': ['limits', 'op_flags', 'scan_flags', 'counters_enum', 'ioctls', 'sizes'],
+    'uapi/kvtree_counters.h': ['counters_list'],
+    'tools/cmd_stat.c': ['ratios'],
+    'lib/go/stat.go': ['counters_go'],
+    'Documentation/abi.rst': ['limits_page', 'ioctls_page', 'op_flags_page', 'scan_flags_page',
+                              'errnos_page'],
+    'Documentation/stores-and-limits.rst': ['counters_page'],
+    'Documentation/man/kvtree.4.in': ['errnos_man'],
+}
+MARK = re.compile(r'kvtree\.yaml: (\w+)')
 REGION = re.compile(r'(?<=\n)([^\n]*kvtree\.yaml: (?!end)(\w+)[^\n]*\n).*?'
                     r'(?=^[^\n]*kvtree\.yaml: end)', re.DOTALL | re.MULTILINE)
 
@@ -152,20 +161,33 @@ def errnos_man(spec):
     return text
 
 
+def regenerate(spec, text, regions):
+    """The text with its regions made from spec; None if they are not these, in this order."""
+    if MARK.findall(text) != [mark for name in regions for mark in (name, 'end')]:
+        return None
+    return REGION.sub(lambda found: found[1] + globals()[found[2]](spec), text)
+
+
 def main():
+    """Return 0, or 1 if a file lacks a mark."""
+    lost = False
     with open(os.path.join(TOP, 'Documentation', 'kvtree.yaml'), encoding='utf-8') as f:
         spec = yaml.safe_load(f)
-    for name in FILES:
+    for name, regions in FILES.items():
         path = os.path.join(TOP, name)
         with open(path, encoding='utf-8') as f:
             old = f.read()
-        new = REGION.sub(lambda found: found[1] + globals()[found[2]](spec), old)
-        if new != old and sys.argv[1:] == ['--check']:
+        new = regenerate(spec, old, regions)
+        if new is None:
+            print(f'{name}: must have these regions, each with its end: {", ".join(regions)}')
+            lost = True
+        elif new != old and sys.argv[1:] == ['--check']:
             print(f'{name}: run Documentation/regen.py')
         elif new != old:
             with open(path, 'w', encoding='utf-8') as f:
                 f.write(new)
+    return int(lost)
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(main())

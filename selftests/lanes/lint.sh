@@ -204,11 +204,18 @@ versions_agree()
 		echo "debian/changelog: not $version"
 }
 
-# tests_of NAME: print what is wrong with NAME.py.
+# tests_of NAME [PYTHON]: print what is wrong with NAME.py.
 tests_of()
 {
-	python3 "$LANES/$1_test.py" 2>&1 | grep -v -e '^\.*$' -e '^-*$' \
+	"${2:-python3}" -B "$LANES/$1_test.py" 2>&1 | grep -v -e '^\.*$' -e '^-*$' \
 		-e '^Ran .* tests' -e '^OK$' || true
+}
+
+# interface PYTHON: print which generated parts are not up to date.
+interface()
+{
+	"$1" -B Documentation/regen.py --check
+	tests_of regen "$1"
 }
 
 # Run ruff and mypy. Their settings are in lib/python/pyproject.toml.
@@ -326,7 +333,7 @@ main()
 	check_once kernel-doc "$(doc_input "$source" | fingerprint)" kernel_doc "$source"
 	check_once shellcheck "$(shell_input | fingerprint)" shell_check
 	check patches patches_fit || true
-	check interface "$python/python3" -B Documentation/regen.py --check || true
+	check interface interface "$python/python3" || true
 	check versions versions_agree || true
 	# ktap.py judges the results of all other tests.
 	check ktap.py tests_of ktap || true
