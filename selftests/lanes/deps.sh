@@ -110,7 +110,7 @@ backports_packages()
 		esac;;
 	stock-7|kcsan|deb) echo 'qemu-system-x86';;
 	# Debian 12's libbpf is too old, Debian 13's is not.
-	packages) ! grep -q "^VERSION_CODENAME=${STOCK_SUITE%-*}$" /etc/os-release || echo libbpf-dev;;
+	packages) ! right_release || echo libbpf-dev;;
 	uml|uml-debug) echo "$GO_PACKAGE";;
 	arm64|weak) echo 'qemu-system-arm';;
 	lint) stock_packages; echo "$GO_PACKAGE";;
@@ -225,15 +225,24 @@ missing()
 	done | sort -u
 }
 
+# Is this the Debian release that the lanes' machines and packages are of?
+right_release()
+{
+	grep -qs "^VERSION_CODENAME=${STOCK_SUITE%-*}$" /etc/os-release
+}
+
 have_suite()
 {
 	apt-cache policy 2>/dev/null | grep -q "[ ,]n=$1\(,\|$\)"
 }
 
+# add_backports PACKAGE...: make them available.
 add_backports()
 {
 	have_suite "$STOCK_SUITE" && return
 	grep -qs "$STOCK_SUITE" "$BACKPORTS_LIST" && return
+	right_release ||
+		die "this needs Debian ${STOCK_SUITE%-*}, for these packages of $STOCK_SUITE: $*"
 	say "deps: adding $STOCK_SUITE in $BACKPORTS_LIST"
 	echo "deb $(backports_mirror) $STOCK_SUITE main" |
 		as_root tee "$BACKPORTS_LIST" >/dev/null
@@ -303,7 +312,7 @@ install_missing()
 	[ $((${#main[@]} + ${#backports[@]})) -gt 0 ] || return 0
 
 	say "deps: installing ${main[*]} ${backports[*]}"
-	[ ${#backports[@]} -eq 0 ] || add_backports
+	[ ${#backports[@]} -eq 0 ] || add_backports "${backports[@]}"
 	run_logged "$BUILD/deps.log" 'deps: package lists' '' apt_update
 	if [ ${#main[@]} -gt 0 ]; then
 		mapfile -t main < <(fitting "${main[@]}")
