@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # vm.sh: run a shell in Debian's kernel under QEMU, with the module loaded and everything that
-# the examples in the documentation use: the tool, the library, compilers. Its home directory
-# is lost with the guest. The host's files can be read.
+# the examples in the documentation use: the tool, the server, the library, compilers. Its home
+# directory is lost with the guest. The host's files can be read.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -15,12 +15,10 @@ set -euo pipefail
 
 install_tools()
 {
-	local what
+	local to=(PREFIX="$OUT/usr" UDEVDIR="$OUT/usr/udev" UNITDIR="$OUT/usr/systemd")
 
-	for what in lib tools; do
-		make -C "$TOP/$what" -j "$JOBS" install PREFIX="$OUT/usr" UDEVDIR="$OUT/usr/udev" \
-			UNITDIR="$OUT/usr/systemd"
-	done
+	make -C "$TOP/lib" -j "$JOBS" install "${to[@]}"
+	make -C "$TOP/tools" -j "$JOBS" install install-server GO="$(go_command)" "${to[@]}"
 	# Debian's package clang-19 has no program named clang.
 	[ ! -x /usr/bin/clang-19 ] || ln -sf /usr/bin/clang-19 "$OUT/usr/bin/clang"
 }
@@ -46,7 +44,7 @@ main()
 	lane_begin vm
 	vm_prepare stock
 	build_module "$KERNEL_DIR"
-	run_logged "$LOGS/tools.log" 'vm: building library and tool' '' install_tools
+	run_logged "$LOGS/tools.log" 'vm: building library, tool and server' '' install_tools
 	write_job '' '' 0 0 bash
 	write_shell
 	vm --shell "$LOGS/shell"
