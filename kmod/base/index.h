@@ -165,7 +165,7 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
  * @get_batch: get() for several keys, their memory accesses overlapped, with a
  *	cell for each of them.  Context as for @get.  Without cells (NULL), it only fetches the
  *	memory that changes of these keys will read: the values are undefined afterwards, and a
- *	key whose place is just being changed is skipped.
+ *	key that is just being changed is skipped.
  * @get_prefix: the value of the longest key that @key begins with, @key itself
  *	included.  Context and return value as for @get; a prefix that is present
  *	throughout is returned, or a longer one that was present at some time.  The

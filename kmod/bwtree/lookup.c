@@ -81,7 +81,7 @@ static __always_inline void bw_lookup_descend(struct bw_lookup *l, struct bw_tre
 	prefetch(bw_map_entry(tree->map, l->id));
 }
 
-/* Prefetch the key's place in the leaf, whose beginning has arrived. */
+/* Prefetch the key's place in the leaf: its beginning has arrived. */
 static __always_inline void bw_lookup_place(struct bw_lookup *l)
 {
 	if (!bw_lookup_stays(l))

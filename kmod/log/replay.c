@@ -236,7 +236,7 @@ static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 }
 
 /*
- * Count values that the index has taken, whose keys it did not have.  They are not read: another
+ * Count values that the index has taken for keys that it did not have.  They are not read: another
  * thread may already have replaced them.
  */
 static void replay_count_new(struct kvt_replay *replay, u32 from, u32 nr)

@@ -79,7 +79,7 @@ static bool mt_ahead_step(struct mt_ahead *ahead)
 	return false;
 }
 
-/* Prefetch leaves until there are @nr after those whose values were prefetched. */
+/* Prefetch leaves until there are @nr after those with prefetched values. */
 static void mt_ahead_leaves(struct mt_ahead *ahead, unsigned int nr)
 {
 	while (ahead->far < nr && ahead->far * MT_AHEAD_USUAL < ahead->budget)

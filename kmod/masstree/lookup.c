@@ -23,7 +23,7 @@ struct mt_fast {
 	struct mt_node *node;		/* next to be read */
 	struct mt_node *above;		/* where node was found, NULL where the lookup begins */
 	u64 above_version;		/* or, without one, what the table says of node */
-	/* What was found, a value whose key is to be compared from off on; or see mt_fast_due(). */
+	/* The value found: compare its key from off on.  Or see mt_fast_due(). */
 	unsigned long found;
 };
 

@@ -1726,7 +1726,7 @@ static void a_batch_finds_what_was_in_a_root_that_others_split(struct kunit *tes
 	KUNIT_EXPECT_GE(test, nth, LOOKUPS);
 }
 
-/* A page that is at its own right, and whose keys are beyond it. */
+/* A page that is at its own right, with keys beyond it. */
 static struct {
 	struct bw_rec rec;
 	unsigned long *entry;

@@ -854,7 +854,7 @@ static void an_open_epoch_waits_until_what_fills_segments_is_durable(struct kuni
 	state->durable = 1;
 	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 0, 1, 2, &pos));
 	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 1, 1, 3, &pos));
-	/* A closed epoch gets the third segment, whose rest is not for an open one either. */
+	/* A closed epoch gets the third segment.  Its rest is not for an open one either. */
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, 1, 1, &pos));
 	KUNIT_EXPECT_EQ(test, 2, pos.segment);
 	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 0, 1, 2, &pos));

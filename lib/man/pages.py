@@ -216,7 +216,7 @@ class Call(Page):
         return dict(self.book.header.functions[found[1]].parameters)[name]
 
     def returned(self):
-        """The function whose results this one refers to, and their text."""
+        """The function that this one refers to for its results, and their text."""
         text = ' '.join(self.function.returns).strip()
         found = re.fullmatch(r'as (kvtree_\w+)\(\)', text)
         return self.book.header.functions[found[1]] if found else self.function

@@ -399,7 +399,7 @@ static bool write_is_held(void *arg)
 	return kvt_fault_held(arg);
 }
 
-/* Have a process make a checkpoint whose n-th write is held. */
+/* Have a process make a checkpoint, and hold its n-th write. */
 static pid_t checkpoint_held(struct _test_data_killed *self, unsigned int n)
 {
 	pid_t child;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # check.sh LANE...: run lanes and sum up their results. The last line is "N passed, N
-# failed[, N skipped]". A lane that could not run, or whose kernel crashed, counts as failed.
+# failed[, N skipped]". A lane counts as failed if it could not run or its kernel crashed.
 #
 # Several lanes run at once, one more than there are processors if memory allows: each of them often
 # waits, and few tests keep two processors busy. AT_ONCE sets their number. They start in the order

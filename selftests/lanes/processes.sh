@@ -103,7 +103,7 @@ remember_processes()
 	done
 }
 
-# Print the processes that were started since and whose parents have ended, and their descendants.
+# Print the processes that were started since and have lost their parents, and their descendants.
 # Leave out threads of the kernel, which come and go.
 orphans()
 {

@@ -4,7 +4,7 @@
 # systemd.sh KERNEL MODULE DISK COMMAND: boot a machine with systemd, as distributions do.
 #
 # The machine is User-Mode Linux. Its root is an overlay: the host's files, and above them an
-# installed kvtree. It has DISK, whose store is named `boot` in /etc/kvtree/stores. When the
+# installed kvtree. It has DISK, with the store named `boot` in /etc/kvtree/stores. When the
 # store is attached, COMMAND runs in the machine, and the machine shuts down. Prints COMMAND's
 # output. Run this as root, in a mount namespace of its own.
 

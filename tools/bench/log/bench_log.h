@@ -22,7 +22,7 @@ struct options {
 	const char *tool;	/* kvtree */
 	const char *only;	/* put, life or ranges; "": all */
 	uint32_t load;		/* keys of a store to be recovered */
-	uint32_t records;	/* of a store whose checkpoints are compared */
+	uint32_t records;	/* of the store for comparing checkpoints */
 };
 
 struct pair {

@@ -63,7 +63,7 @@ static const struct argp_option options[] = {
 	{ .name = "load", .key = 'l', .arg = "N",
 	  .doc = "Keys of the store to recover (1000000)" },
 	{ .name = "records", .key = 'R', .arg = "N",
-	  .doc = "Records of the store whose checkpoints are compared (300000)" },
+	  .doc = "Records of the store for comparing checkpoints (300000)" },
 	{ .name = "only", .key = 'o', .arg = "WHAT",
 	  .doc = "Measure only put, only life, or only ranges" },
 	{ .name = "tool", .key = 't', .arg = "PROGRAM", .doc = "The tool, kvtree, if not in PATH" },
