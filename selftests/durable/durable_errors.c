@@ -159,6 +159,12 @@ FIXTURE_TEARDOWN(requests)
 /* What an attach reads first: the superblock. */
 #define COPIES	2
 
+/* Each fails by itself; durable_faults has them all fail in a kernel without checkers. */
+static unsigned int next_request(unsigned int n)
+{
+	return n + (n > COPIES && kvt_leave_out() ? 3 : 1);
+}
+
 /* Of the requests that failed. */
 struct failures {
 	unsigned int told;
@@ -166,22 +172,23 @@ struct failures {
 	unsigned int first;	/* of the first two, not told */
 };
 
-/* Each request that some code makes in a run fails, one in each run. */
+/* Each request that some code makes in a run fails, one in each run; or each third. */
 static struct failures requests_fail(struct __test_metadata *_metadata, struct kvt_oracle *o,
 				     const char *what, struct code code, struct code but)
 {
 	struct failures failures = { 0 };
 	struct kvt_outcome out;
 	bool failed = true;
-	unsigned int n;
+	unsigned int n, nr = 0;
 
-	for (n = 1; failed; n++) {
+	for (n = 1; failed; n = next_request(n)) {
 		ASSERT_GT(1000, n);
 		fail_count(o, n);
 		fail_only(code, but);
 		kvt_knob(MAKE, "times", "1");
 		kvt_oracle_run(o, &out);
 		failed = fail_over();
+		nr += failed;
 		fail_only(any, none);
 		if (failed && kvt_outcome_told(&out)) {
 			failures.told++;
@@ -197,7 +204,7 @@ static struct failures requests_fail(struct __test_metadata *_metadata, struct k
 		}
 		kvt_oracle_judge(o);
 	}
-	TH_LOG("%s: %u failed, %u of them without harm", what, n - 2, failures.untold);
+	TH_LOG("%s: %u failed, %u of them without harm", what, nr, failures.untold);
 	return failures;
 }
 
@@ -216,7 +223,7 @@ TEST_F(requests, each_that_fails_is_told_and_loses_nothing)
 		EXPECT_EQ(0, f.told);
 		EXPECT_LT(0, f.untold);
 		f = requests_fail(_metadata, &self->o, "writes and discards", any, reads);
-		EXPECT_LT(20, f.told);
+		EXPECT_LT(kvt_leave_out() ? 7 : 20, f.told);
 		return;
 	}
 	/* One superblock is enough, and failed readahead is repeated if it is needed. */
@@ -225,7 +232,7 @@ TEST_F(requests, each_that_fails_is_told_and_loses_nothing)
 	EXPECT_LT(0, f.told);
 	f = requests_fail(_metadata, &self->o, "writes", any, reads);
 	EXPECT_EQ(0, f.untold);
-	EXPECT_LT(20, f.told);
+	EXPECT_LT(kvt_leave_out() ? 7 : 20, f.told);
 }
 
 /* One format with its n-th request failing.  Whether there was such a request. */

@@ -38,6 +38,8 @@ FIXTURE_SETUP(read_only)
 {
 	int i;
 
+	if (variant->nr == 1 && kvt_leave_out())
+		SKIP(return, "three disks take all steps that one does");
 	self->nr = variant->nr;
 	self->fd = -1;
 	self->dev = kvt_open();

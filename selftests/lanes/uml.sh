@@ -50,7 +50,7 @@ settings()
 		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200} PROGRAM_TIMEOUT=1200 MEMORY=4G
 		KMEMLEAK=${KVT_LEAKS:-1}
 		# These, too, test the library and other programs rather than the module.
-		LEFT_OUT="$ONLY_IN_UML|run-go|ring"
+		LEFT_OUT="$ONLY_IN_UML|run-go|ring" CHECKERS=1
 		# Only in this lane do allocations fail. For the second engine, memory errors are
 		# left to KUnit.
 		SECOND='alloc_fail'
@@ -61,6 +61,7 @@ settings()
 			TEST_ARGS=ops=20000
 			[ -n "$T" ] || BOOT=('kunit.filter=speed>very_slow')
 			LEFT_OUT+='|uring_storm|durable|durable_room|durable_faults|memory'
+			LEFT_OUT+='|calls|cursor'
 		fi;;
 	*)
 		die 'usage: uml.sh uml|uml-debug';;
