@@ -121,7 +121,8 @@ check: KVT_SHORT := 1
 check: KVT_WHOLE := 1
 check: BROKEN_TURN := $(or $(BROKEN_TURN),now)
 check:
-	@$(LANES)/check.sh stock uml-debug uml stock-7 broken crash user lint fuzz history hibernate
+	@$(LANES)/check.sh stock uml-debug uml stock-7 broken crash deb user lint fuzz history \
+		hibernate
 
 # The tests that find most in a short time, for each commit.
 check-quick: KVT_QUICK := 1
@@ -226,8 +227,8 @@ help:
 	@echo '  vm           a shell in such a machine, with the module loaded'
 	@echo
 	@echo 'Test'
-	@echo '  check        all of the following except check-kcsan, check-arm64, check-weak and'
-	@echo '               check-deb; ten of check-broken, in turns; prints "N passed, N failed"'
+	@echo '  check        all of the following except check-kcsan, check-arm64 and check-weak; ten'
+	@echo '               of check-broken, in turns; prints "N passed, N failed"'
 	@echo '  check-quick  a few minutes, with the tests that find most: for each commit'
 	@echo '  check-uml    KUnit and kselftests on User-Mode Linux'
 	@echo '  check-debug  those that test the module, with KASAN, lockdep, kmemleak, fault'
