@@ -20,7 +20,7 @@
  */
 #define KVT_LIMIT_NONE	(S64_MAX / 2)
 
-/* Charges may read it meanwhile. */
+/* Set the limit, which charges may be reading. */
 static void pool_limit(struct kvt_pool *pool, u64 limit)
 {
 	WRITE_ONCE(pool->limit, min_t(u64, limit, KVT_LIMIT_NONE));

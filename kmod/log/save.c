@@ -63,7 +63,7 @@ struct saver {
 	struct saving *saving;
 	struct kvt_log_buf buf;
 	u8 *stage;			/* KVT_LOG_BUF_BYTES */
-	enum kvt_place place;		/* of what is in the buffer */
+	enum kvt_place place;		/* where the buffer is to be written */
 	bool done;			/* nothing is left for it */
 
 	struct mutex lock;		/* protects the interval: the fields up to iter */

@@ -542,7 +542,7 @@ static void charges_of_any_size_fill_a_limit_and_never_pass_it(struct kunit *tes
 	}
 }
 
-/* A store without a limit counts what is given back first and charged later. */
+/* Without a limit, too, memory counts if it is given back first and charged later. */
 static void what_is_given_back_before_it_is_charged_counts(struct kunit *test)
 {
 	struct kvt_quota quota;
