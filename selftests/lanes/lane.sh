@@ -188,10 +188,6 @@ ONLY_IN_UML+='|run-server|run-server-tcp|run-go-server|run-sharding|run-mirror'
 # Programs that do not match this run only if T selects them, too.
 ONLY='.*'
 
-# 1: this lane's kernel has checkers, which make it slow. In "make check", programs leave out there
-# what they do in another lane as well: kvt_leave_out() in selftests/lib.
-CHECKERS=0
-
 # Parameters of the test modules.
 TEST_ARGS=
 
@@ -324,7 +320,6 @@ write_job()
 		printf 'export KVTREE_PYTHON=%q\n' "$python"
 		printf 'export KVTREE_GO=%q\n' "$go"
 		printf 'export KVT_SHORT=%q\n' "$SHORT"
-		[ "$SHORT$CHECKERS" != 11 ] || [ -n "$T" ] || echo 'export KVT_LEAVE_OUT=1'
 		printf 'export KVT_TEST_LONGEST=%q\n' $((${PROGRAM_LONGEST:-1800} / 12))
 		printf 'export KVT_COMPILED=%q\n' "$COMPILED"
 		printf 'export KVTREE_STACKS=%q\n' "$TREE/selftests/lanes/processes.sh"

@@ -50,7 +50,7 @@ settings()
 		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200} PROGRAM_TIMEOUT=1200 MEMORY=4G
 		KMEMLEAK=${KVT_LEAKS:-1}
 		# These, too, test the library and other programs rather than the module.
-		LEFT_OUT="$ONLY_IN_UML|run-go|ring" CHECKERS=1
+		LEFT_OUT="$ONLY_IN_UML|run-go|ring"
 		# Only in this lane do allocations fail. For the second engine, memory errors are
 		# left to KUnit.
 		SECOND='alloc_fail'

@@ -238,6 +238,11 @@ void kvt_sleep_ms(unsigned int ms);
 /* n, or 1 / part of it in a kernel that watches its every lock and access. */
 __u64 kvt_fewer(__u64 n, unsigned int part);
 /*
+ * Whether to leave out what this program does in another lane as well: in "make check", in such a
+ * kernel.
+ */
+bool kvt_leave_out(void);
+/*
  * For the harness: kill a test that takes too long.  In a lane's kernel, first write its
  * stacks to the console.  If it cannot be killed, end the program: later tests would hang
  * as well.
@@ -245,12 +250,6 @@ __u64 kvt_fewer(__u64 n, unsigned int part);
 void kvt_timed_out(const char *name, int pid);
 /* Calls until(arg) every 10 ms until it is true; false after a minute. */
 bool kvt_eventually(bool (*until)(void *arg), void *arg);
-
-/*
- * Whether to leave out what this program does in another lane as well: in "make check", where the
- * kernel has checkers.
- */
-bool kvt_leave_out(void);
 /*
  * Whether to go on with a loop until luck has it that something is seen: false 200 seconds
  * after the first call with this *end, which is 0 then.  Assert afterwards that it was seen.
