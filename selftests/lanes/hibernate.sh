@@ -15,7 +15,7 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/vm-lib.sh
 . "$LANES/vm-lib.sh"
 
-TIMEOUT=${LANE_TIMEOUT:-1300}
+TIMEOUT=${LANE_TIMEOUT:-600}
 COMMANDS='cat echo grep insmod mkswap mount poweroff rmmod sh sleep swapon'
 
 build_programs()
@@ -75,18 +75,28 @@ make_files()
 	truncate -s 512M "$OUT/swap"
 }
 
-# boot CONSOLE [ARGUMENT...]: run the machine until it powers off.
-boot()
+# A machine whose tasks hang ends, and tells where they are.
+PANICS='panic=-1 oops=panic sysctl.kernel.hung_task_panic=1'
+
+# run_machine [ARGUMENT...]: run the machine until it powers off.
+run_machine()
 {
-	local console=$1 accel=(-accel 'tcg,thread=multi' -cpu "$EMULATED_CPU")
-	shift
+	local accel=(-accel 'tcg,thread=multi' -cpu "$EMULATED_CPU")
 
 	[ "${KVT_KVM:-0}" != 1 ] || accel=(-accel kvm)
-	exec qemu-system-x86_64 "${accel[@]}" -smp 2 -m 384M -nodefaults -no-user-config \
-		-display none -no-reboot -serial "file:$console" -kernel "$IMAGE" \
-		-initrd "$OUT/initrd" -append "console=ttyS0 ignore_loglevel panic=-1 $KERNEL_ARGS $*" \
+	qemu-system-x86_64 "${accel[@]}" -smp 2 -m 384M -nodefaults -no-user-config \
+		-display none -no-reboot -serial "file:$CONSOLE" -pidfile "$CONSOLE.pid" \
+		-kernel "$IMAGE" -initrd "$OUT/initrd" \
+		-append "console=ttyS0 ignore_loglevel $PANICS $KERNEL_ARGS $*" \
 		-drive "file=$OUT/store,format=raw,if=virtio,discard=unmap" \
 		-drive "file=$OUT/swap,format=raw,if=virtio"
+}
+
+# boot NAME TITLE [ARGUMENT...]: run the machine, with kernel messages in NAME.console.
+boot()
+{
+	LIMIT=$TIMEOUT CONSOLE=$LOGS/$1.console run_logged "$LOGS/$1.log" "hibernate: $2" '' \
+		start_machine run_machine "${@:3}" || true
 }
 
 # ok_if CMD...: print the KTAP status for a command.
@@ -125,13 +135,15 @@ main()
 	build_module "$KERNEL_DIR"
 	in_tree run_logged "$LOGS/programs.log" 'hibernate: building' '' build_programs
 	make_files
-	LIMIT=$TIMEOUT run_logged "$LOGS/first.log" 'hibernate: going to sleep' '' \
-		boot "$LOGS/first.console" || true
-	LIMIT=$TIMEOUT run_logged "$LOGS/second.log" 'hibernate: waking up' '' \
-		boot "$LOGS/second.console" resumed || true
+	boot first 'going to sleep'
+	boot second 'waking up' resumed
 	judge_both
 	summary hibernate "$LOGS" || rc=1
-	[ $rc -eq 0 ] || say "hibernate: kernel messages in $CONSOLE"
+	if [ $rc -ne 0 ]; then
+		head -n 20 "$LOGS/reports.txt"
+		tail -n 20 "$CONSOLE"
+		say "hibernate: kernel messages in $CONSOLE"
+	fi
 	return $rc
 }
 

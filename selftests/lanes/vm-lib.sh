@@ -140,16 +140,12 @@ stop_if_down()
 	done
 }
 
-# vm_script CMD...: boot, run CMD and power off, with kernel messages in $CONSOLE. VM_QEMU_OPTS has
-# more options for QEMU, VM_ARGS arguments for the kernel.
+# start_machine CMD...: run CMD, which runs a machine with kernel messages in $CONSOLE, and writes
+# QEMU's process number to $CONSOLE.pid.
 #
 # A machine that does not come up is started once more: none of kvtree's code has run in it. The
 # messages of the first are kept, and summary() mentions it.
-#
-# In this mode, virtme-ng would discard the console's output: the QEMU option below sets another
-# file. Standard output and error must be pipes. QEMU opens them several times: a file would be
-# truncated, and the outputs would overwrite each other.
-vm_script()
+start_machine()
 {
 	local watch rc
 
@@ -159,9 +155,7 @@ vm_script()
 		stop_if_down &>/dev/null </dev/null &
 		watch=$!
 		rc=0
-		VM_QEMU_OPTS="-set chardev.console.path=$CONSOLE -pidfile $CONSOLE.pid \
-			${VM_QEMU_OPTS:-}" \
-			vm --append "ignore_loglevel $KERNEL_ARGS ${VM_ARGS:-}" -- "$@" || rc=$?
+		"$@" || rc=$?
 		# Use SIGKILL: at other signals, this copy of bash would run the lane's exit trap.
 		kill -KILL $watch 2>/dev/null || true
 		wait $watch 2>/dev/null || true
@@ -170,4 +164,20 @@ vm_script()
 		fi
 		mv "$CONSOLE" "$CONSOLE.down"
 	done
+}
+
+# In this mode, virtme-ng would discard the console's output: this QEMU option sets another file.
+# Standard output and error must be pipes. QEMU opens them several times: a file would be truncated,
+# and the outputs would overwrite each other.
+vm_with_console()
+{
+	VM_QEMU_OPTS="-set chardev.console.path=$CONSOLE -pidfile $CONSOLE.pid ${VM_QEMU_OPTS:-}" \
+		vm --append "ignore_loglevel $KERNEL_ARGS ${VM_ARGS:-}" -- "$@"
+}
+
+# vm_script CMD...: boot, run CMD and power off, with kernel messages in $CONSOLE. VM_QEMU_OPTS has
+# more options for QEMU, VM_ARGS arguments for the kernel.
+vm_script()
+{
+	start_machine vm_with_console "$@"
 }
