@@ -10,12 +10,12 @@ UNITDIR ?= /usr/lib/systemd/system
 LANES := selftests/lanes
 
 # Do not pass all variables of the command line to other makes: only these are for all,
-# and KVT_CFLAGS and KVT_TESTS for the module.
+# and KVT_CFLAGS, KVT_TESTS and KVTREE_BWTREE for the module.
 MAKEOVERRIDES :=
 MAKEFLAGS += --no-print-directory
 pass = $(foreach v,$(1),$(if $(filter command,$(origin $(v))),$(v)='$($(v))'))
 KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
-	$(call pass,V ARCH CROSS_COMPILE CC LLVM C CF KVT_CFLAGS KVT_TESTS)
+	$(call pass,V ARCH CROSS_COMPILE CC LLVM C CF KVT_CFLAGS KVT_TESTS KVTREE_BWTREE)
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON GO)
 
 export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
@@ -72,6 +72,7 @@ selftests: lib tools
 # kbuild runs depmod only with a System.map, and signs only with a key; a distribution's
 # headers have neither.
 RELEASE = $(shell cat $(KDIR)/include/config/kernel.release)
+BWTREE_KO = $(DESTDIR)/lib/modules/$(RELEASE)/extra/kmod/kvtree_bwtree.ko
 UNSIGNED = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
 
 install-module: all
@@ -79,6 +80,7 @@ ifneq ($(wildcard $(KDIR)/Makefile),)
 	@test -e kmod/kvtree.ko || { echo "kmod/kvtree.ko is not built" >&2; exit 1; }
 	$(KBUILD) INSTALL_MOD_DIR=extra DEPMOD=true $(UNSIGNED) \
 		$(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
+	$(if $(filter y n,$(KVTREE_BWTREE)),rm -f $(BWTREE_KO)*)
 	$(if $(DESTDIR),,depmod -a $(RELEASE))
 else
 	@echo "NOTE: no kernel headers in $(KDIR): installing the library and the tool only."
@@ -273,6 +275,8 @@ help:
 	@echo '  KDIR=DIR     build directory of the kernel (now $(KDIR))'
 	@echo '  PREFIX=DIR DESTDIR=DIR   where install puts things (now $(PREFIX))'
 	@echo '  KVT_CFLAGS=  more compiler flags for the module'
+	@echo '  KVTREE_BWTREE=n  leave out the Bw-tree, which is a module of its own; y: link it'
+	@echo '               into kvtree.ko; give it to both "make" and "make install"'
 	@echo '  KVT_TESTS=1  a module that checks itself, and test modules if the kernel has KUnit'
 	@echo '  T=PATTERN    run only tests of this name: T=perm, T="abi*",'
 	@echo '               T=suite.case, T=program.case'

@@ -24,7 +24,7 @@
 
 /*
  * For the test modules under tests/, and only on a kernel with KUnit: nothing
- * else may use kvtree from another module.
+ * else but the engines' modules may use kvtree from another module.
  */
 #define KVT_EXPORT_FOR_TESTS(sym)	EXPORT_SYMBOL_IF_KUNIT(sym)
 
@@ -35,13 +35,20 @@
 #define KVT_EXPORT_PER_CPU_FOR_TESTS(var)	KVT_EXPORT_FOR_TESTS(var)
 #endif
 
-/* The namespace's name became a string in 6.13. */
+/*
+ * KVT_EXPORT(): for engines in modules of their own; the test modules may use these, too.
+ * The namespace's name became a string in 6.13.
+ */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #define KVT_IMPORT_FOR_TESTS()	MODULE_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING)
 #define KVT_IMPORT_BPF()	MODULE_IMPORT_NS(BPF_INTERNAL)
+#define KVT_EXPORT(sym)		EXPORT_SYMBOL_NS_GPL(sym, KVTREE)
+#define KVT_IMPORT()		MODULE_IMPORT_NS(KVTREE)
 #else
 #define KVT_IMPORT_FOR_TESTS()	MODULE_IMPORT_NS("EXPORTED_FOR_KUNIT_TESTING")
 #define KVT_IMPORT_BPF()	MODULE_IMPORT_NS("BPF_INTERNAL")
+#define KVT_EXPORT(sym)		EXPORT_SYMBOL_NS_GPL(sym, "KVTREE")
+#define KVT_IMPORT()		MODULE_IMPORT_NS("KVTREE")
 #endif
 
 /* One call sets up a timer with its function from 6.13 on. */

@@ -2,7 +2,6 @@
 /* Module init and exit. */
 #include <linux/module.h>
 #include <linux/rcupdate.h>
-#include <linux/string.h>
 
 #include "api/chardev.h"
 #include "api/wait.h"
@@ -11,40 +10,12 @@
 #include "bpf/bpf.h"
 #include "compat.h"
 #include "core/debugfs.h"
+#include "core/default_store.h"
 #include "core/stores.h"
 #include "log/log.h"
 
 #define CREATE_TRACE_POINTS
 #include "base/trace.h"
-
-static unsigned int default_limit_mb = 1024;
-module_param(default_limit_mb, uint, 0444);
-MODULE_PARM_DESC(default_limit_mb, "MiB that the store 'default' may hold (0: no limit)");
-
-static unsigned int default_uid;
-module_param(default_uid, uint, 0444);
-MODULE_PARM_DESC(default_uid, "owner of the store 'default'");
-
-static unsigned int default_gid;
-module_param(default_gid, uint, 0444);
-MODULE_PARM_DESC(default_gid, "group of the store 'default'");
-
-static unsigned int default_mode = 0600;
-module_param(default_mode, uint, 0444);
-MODULE_PARM_DESC(default_mode, "mode of the store 'default', for example 0660");
-
-static int __init default_store_init(void)
-{
-	struct kvtree_store_create args = {
-		.name = KVT_DEFAULT_STORE,
-		.uid = default_uid,
-		.gid = default_gid,
-		.mode = default_mode,
-		.limit_bytes = (u64)default_limit_mb << 20,
-	};
-
-	return kvt_store_create(&args);
-}
 
 static int __init kvt_init(void)
 {
@@ -63,7 +34,7 @@ static int __init kvt_init(void)
 	err = kvt_stores_init(&kvt_bpf_stores);
 	if (err)
 		goto logs;
-	err = default_store_init();
+	err = kvt_default_store_init();
 	if (err)
 		goto stores;
 	err = kvt_waits_prepare();
@@ -75,6 +46,7 @@ static int __init kvt_init(void)
 	err = kvt_chardev_init();
 	if (err)
 		goto bpf;
+	kvt_default_store_start();
 	return 0;
 
 bpf:
@@ -97,6 +69,7 @@ debugfs:
 static void __exit kvt_exit(void)
 {
 	kvt_chardev_exit();
+	kvt_default_store_exit();
 	kvt_bpf_exit();
 	kvt_waits_end();
 	kvt_stores_exit();
@@ -115,3 +88,5 @@ MODULE_DESCRIPTION("Ordered key-value index shared by processes and BPF programs
 MODULE_AUTHOR("kvtree contributors");
 MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1.0");
+/* For an initramfs, whose tools find what a module needs, but not what it asks for. */
+MODULE_WEAKDEP("kvtree_bwtree");

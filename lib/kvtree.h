@@ -186,6 +186,7 @@ const char *kvtree_strerror(int err);
  *	-EPERM		the caller lacks CAP_SYS_ADMIN
  *	-EEXIST		a store has this name
  *	-EINVAL		a bad name, an unknown engine, a bad mode, an invalid page size
+ *	-ENOPKG		the engine is a module that cannot be loaded
  */
 int kvtree_store_create(const struct kvtree *kv,
 			const struct kvtree_store_create *args, size_t size);
@@ -593,6 +594,7 @@ int kvtree_sync(const struct kvtree *kv);
  *	-EOPNOTSUPP	the format is newer than the module, or a device's blocks are unsuitable
  *	-ERANGE		that epoch does not exist, or can no longer be restored
  *	-EIO		a device cannot be read or written
+ *	-ENOPKG		the engine is a module that cannot be loaded
  *	-EDQUOT, -ENOMEM
  */
 int kvtree_store_attach(const struct kvtree *kv, const struct kvtree_store_attach *args,

@@ -242,6 +242,7 @@ main()
 
 	make_packages
 	make_words
+	rmmod kvtree_bwtree 2>/dev/null
 	! loaded || rmmod kvtree
 	title "the module, on Linux $(uname -r)"
 	load_module

@@ -15,6 +15,7 @@
 #include "bpf/bpf.h"
 #include "chardev.h"
 #include "core/binding.h"
+#include "core/default_store.h"
 #include "core/hook.h"
 #include "core/store.h"
 #include "core/stores.h"
@@ -610,9 +611,14 @@ static unsigned int file_access(const struct file *file)
  */
 static int device_open(struct inode *inode, struct file *file)
 {
-	struct kvt_store *store = kvt_store_find(KVT_DEFAULT_STORE);
+	struct kvt_store *store;
 	unsigned int access = 0;
+	int err;
 
+	err = kvt_default_store_wait();
+	if (err)
+		return err;
+	store = kvt_store_find(KVT_DEFAULT_STORE);
 	if (IS_ERR(store))
 		store = NULL;
 	else

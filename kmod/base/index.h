@@ -129,6 +129,9 @@ struct kvt_iter {
 	/* The engine's part follows: see kvt_index_ops.iter_size. */
 };
 
+/* The iterators of all engines fit. */
+#define KVT_ITER_SIZE_MAX	(sizeof(struct kvt_iter) + 448)
+
 /**
  * kvt_iter_cmp() - compare an iterator's position with a key
  * @iter: the iterator
@@ -152,7 +155,7 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
  * @page_max: the largest
  * @stats: what the engine counts from KVT_STAT_ENGINE on (base/stats.h)
  * @nr_stats: how many, at most KVT_STAT_ENGINE_MAX
- * @iter_size: bytes of an iterator, struct kvt_iter first
+ * @iter_size: bytes of an iterator, struct kvt_iter first; at most KVT_ITER_SIZE_MAX
  * @create: make an empty index.  May sleep.  Returns it or an ERR_PTR.
  * @destroy: free the index with its nodes and, through @env.reclaim's free
  *	function for values, every value.  It is not used any more, and a grace

@@ -109,6 +109,7 @@ void *kvt_mem_pages(size_t size, gfp_t gfp)
 	}
 	return p;
 }
+KVT_EXPORT(kvt_mem_pages);
 
 /**
  * kvt_mem_alloc() - allocate memory that lives as long as a value
@@ -159,4 +160,4 @@ void kvt_mem_free(void *p, size_t size)
 	kmemleak_free(p);
 	free_pages_exact(p, size);
 }
-KVT_EXPORT_FOR_TESTS(kvt_mem_free);
+KVT_EXPORT(kvt_mem_free);

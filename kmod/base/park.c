@@ -5,7 +5,7 @@
 
 #ifdef KVT_PARK
 void (*kvt_park_hook)(enum kvt_park at);
-KVT_EXPORT_FOR_TESTS(kvt_park_hook);
+KVT_EXPORT(kvt_park_hook);
 void (*kvt_park_loose_hook)(enum kvt_park at);
-KVT_EXPORT_FOR_TESTS(kvt_park_loose_hook);
+KVT_EXPORT(kvt_park_loose_hook);
 #endif

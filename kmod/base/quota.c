@@ -218,7 +218,7 @@ int kvt_quota_charge(struct kvt_quota *quota, size_t bytes)
 {
 	return pool_charge(&quota->bytes, bytes);
 }
-KVT_EXPORT_FOR_TESTS(kvt_quota_charge);
+KVT_EXPORT(kvt_quota_charge);
 
 /**
  * kvt_quota_uncharge() - give live memory back
@@ -231,7 +231,7 @@ void kvt_quota_uncharge(struct kvt_quota *quota, size_t bytes)
 {
 	pool_uncharge(&quota->bytes, bytes);
 }
-KVT_EXPORT_FOR_TESTS(kvt_quota_uncharge);
+KVT_EXPORT(kvt_quota_uncharge);
 
 /**
  * kvt_quota_charge_keys() - charge keys

@@ -450,7 +450,7 @@ void kvt_reclaim_retire(struct kvt_reclaim *reclaim, enum kvt_garbage type,
 	data_race(llist_add(link, &cpu->list[type]));
 	reclaim_wake(reclaim);
 }
-KVT_EXPORT_FOR_TESTS(kvt_reclaim_retire);
+KVT_EXPORT(kvt_reclaim_retire);
 
 /**
  * kvt_bag_is_there() - whether kvt_bag_take() is likely to find a bag

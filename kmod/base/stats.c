@@ -52,4 +52,4 @@ u64 kvt_stats_read(const struct kvt_stats *stats, unsigned int id)
 		sum += READ_ONCE(per_cpu_ptr(stats->cpu, cpu)->count[id]);
 	return sum;
 }
-KVT_EXPORT_FOR_TESTS(kvt_stats_read);
+KVT_EXPORT(kvt_stats_read);

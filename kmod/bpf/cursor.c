@@ -9,8 +9,8 @@
 #include <linux/string.h>
 #include <linux/topology.h>
 
+#include "base/index.h"
 #include "compat.h"
-#include "core/engine.h"
 #include "cursor.h"
 
 /* Cursors of a CPU.  Few programs run at once, with few loops each. */
@@ -62,7 +62,7 @@ static struct cursor_pool *cursors_alloc(void)
 	struct cursor_pool *pools;
 	int cpu;
 
-	cursor_size = ALIGN(offsetof(struct kvt_cursor, iter) + kvt_engine_iter_size(),
+	cursor_size = ALIGN(offsetof(struct kvt_cursor, iter) + KVT_ITER_SIZE_MAX,
 			    SMP_CACHE_BYTES);
 	pools = kvcalloc(nr_cpu_ids, sizeof(*pools), GFP_KERNEL);
 	if (!pools)

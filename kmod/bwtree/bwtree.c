@@ -239,6 +239,7 @@ static const struct kvt_index_stat bw_stats[] = {
 };
 
 static_assert(ARRAY_SIZE(bw_stats) == BW_NRS && BW_NRS <= KVT_STAT_ENGINE_MAX);
+static_assert(sizeof(struct bw_iter) <= KVT_ITER_SIZE_MAX);
 
 const struct kvt_index_ops kvt_bwtree_ops = {
 	.name = "bwtree",

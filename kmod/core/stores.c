@@ -83,6 +83,7 @@ static void store_finish_later(struct kvt_store *store)
 static void store_teardown(struct work_struct *work)
 {
 	struct kvt_store *store = container_of(to_delayed_work(work), struct kvt_store, teardown);
+	const struct kvt_index_ops *ops = store->index->ops;
 
 	/*
 	 * For readers that do not enter, and for the index's destroy().  A process waits for it,
@@ -97,6 +98,7 @@ static void store_teardown(struct work_struct *work)
 		return;
 	}
 	store_empty(store);
+	kvt_engine_put(ops);
 	/* Pairs with kvt_store_gone(). */
 	smp_store_release(&store->gone, true);
 	kvt_event_wake(&store->gone_event);
@@ -270,23 +272,18 @@ int kvt_store_allow_bpf(struct kvt_store *store)
 	return stores_bpf->prepare() ?: kvt_bindings_allow(store);
 }
 
-/* Make a store, with devices if there is @log.  The limits do not refuse what is recovered. */
-static int store_make(const struct kvtree_store_create *args, const struct kvt_log_args *log,
-		      bool sync)
+/*
+ * Make a store with an engine, and with devices if there is @log.  The limits do not refuse what is
+ * recovered.  The store takes over the reference to the engine if this succeeds.
+ */
+static int store_make(const struct kvtree_store_create *args, const struct kvt_index_ops *ops,
+		      const struct kvt_log_args *log, bool sync)
 {
-	const struct kvt_index_ops *ops;
 	struct kvt_store *store;
 	int err;
 
-	if (!kvt_store_name_valid(args->name) ||
-	    !kvt_store_field_valid(args->engine, sizeof(args->engine)) ||
-	    args->flags & ~KVTREE_STORE_BPF || args->reserved2 ||
-	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
+	if (!kvt_engine_has_pages(ops, args->page_size))
 		return -EINVAL;
-	ops = kvt_engine_find(args->engine);
-	if (!ops || !kvt_engine_has_pages(ops, args->page_size))
-		return -EINVAL;
-
 	if (args->flags & KVTREE_STORE_BPF && !stores_bpf->offered())
 		return -EOPNOTSUPP;
 
@@ -323,6 +320,27 @@ put:
 	return err;
 }
 
+/* Check the arguments, and make a store with the engine that they name; @load: load it first. */
+static int store_begin(const struct kvtree_store_create *args, bool load,
+		       const struct kvt_log_args *log, bool sync)
+{
+	const struct kvt_index_ops *ops;
+	int err;
+
+	if (!kvt_store_name_valid(args->name) ||
+	    !kvt_store_field_valid(args->engine, sizeof(args->engine)) ||
+	    args->flags & ~KVTREE_STORE_BPF || args->reserved2 ||
+	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
+		return -EINVAL;
+	ops = load ? kvt_engine_get(args->engine) : kvt_engine_tryget(args->engine);
+	if (IS_ERR(ops))
+		return PTR_ERR(ops);
+	err = store_make(args, ops, log, sync);
+	if (err)
+		kvt_engine_put(ops);
+	return err;
+}
+
 /**
  * kvt_store_create() - make a volatile store
  * @args: from user space; the caller has checked permissions
@@ -330,13 +348,27 @@ put:
  * Context: process context, sleeps.
  *
  * Return: 0, -EINVAL, -EEXIST, -ENOMEM, -EDQUOT: not even the empty index fits
- * the limit; -EOPNOTSUPP: nothing is offered to BPF programs.
+ * the limit; -ENOPKG: the engine's module cannot be loaded; -EOPNOTSUPP: nothing is offered to
+ * BPF programs.
  */
 int kvt_store_create(const struct kvtree_store_create *args)
 {
-	return store_make(args, NULL, false);
+	return store_begin(args, true, NULL, false);
 }
 KVT_EXPORT_FOR_TESTS(kvt_store_create);
+
+/**
+ * kvt_store_create_loaded() - make a volatile store, if its engine is there already
+ * @args: its settings
+ *
+ * Context: process context, sleeps.  May be in the init of a module.
+ *
+ * Return: as kvt_store_create(); -ENOPKG: the engine's module is not loaded.
+ */
+int kvt_store_create_loaded(const struct kvtree_store_create *args)
+{
+	return store_begin(args, false, NULL, false);
+}
 
 /**
  * kvt_store_attach() - make a store from its devices
@@ -358,7 +390,7 @@ int kvt_store_attach(const struct kvtree_store_create *store,
 		.until = args->until,
 	};
 
-	return store_make(store, &log, args->flags & KVTREE_ATTACH_SYNC);
+	return store_begin(store, true, &log, args->flags & KVTREE_ATTACH_SYNC);
 }
 
 /* Destroy a store or, if @durable, detach one. */

@@ -21,6 +21,7 @@ int kvt_stores_init(const struct kvt_store_bpf *bpf);
 void kvt_stores_exit(void);
 
 int kvt_store_create(const struct kvtree_store_create *args);
+int kvt_store_create_loaded(const struct kvtree_store_create *args);
 int kvt_store_attach(const struct kvtree_store_create *store,
 		     const struct kvtree_store_attach *args, char *const *paths);
 int kvt_store_destroy(const char *name);

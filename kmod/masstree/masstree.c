@@ -259,6 +259,7 @@ const struct kvt_index_ops kvt_masstree_ops = {
 	.sweep = mt_sweep,
 };
 KVT_EXPORT_FOR_TESTS(kvt_masstree_ops);
+static_assert(sizeof(struct mt_iter) <= KVT_ITER_SIZE_MAX);
 
 /**
  * kvt_masstree_init() - prepare the engine

@@ -188,4 +188,5 @@ module_exit(bench_exit);
 
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("kvtree beside the kernel's own maps");
+KVT_IMPORT();
 KVT_IMPORT_FOR_TESTS();

@@ -1120,4 +1120,5 @@ struct kt_rnd kt_rnd(struct kunit *test)
 
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("KUnit suites of kvtree");
+KVT_IMPORT();
 KVT_IMPORT_FOR_TESTS();

@@ -29,6 +29,7 @@ const (
 	ReadOnly     = unix.EROFS        // the store is read-only
 	Lost         = unix.EIO          // a change took effect, and will never be durable
 	NotExecuted  = unix.EINPROGRESS  // an operation of a batch has not been executed
+	NoEngine     = unix.ENOPKG       // the module of the store's engine cannot be loaded
 	NoModule     = unix.ENODEV       // there is no /dev/kvtree, or a device is missing
 )
 
@@ -89,6 +90,7 @@ var meaning = map[unix.Errno]string{
 	ReadOnly:     "the store is read-only",
 	NotExecuted:  "it has not been executed",
 	Lost:         "a device of the store failed",
+	NoEngine:     "kvtree_bwtree.ko is missing, or of another version than the loaded kvtree.ko",
 	NoModule:     "one of the store's devices is missing",
 	unix.ENOTTY:  "not a kvtree session, or a kernel module that is older than this program",
 }

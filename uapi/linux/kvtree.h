@@ -459,7 +459,7 @@ struct kvtree_info {
  * ======
  */
 
-/* KVTREE_IOC_STORE_CREATE: needs CAP_SYS_ADMIN. */
+/* KVTREE_IOC_STORE_CREATE: needs CAP_SYS_ADMIN.  ENOPKG: the engine's module cannot be loaded. */
 struct kvtree_store_create {
 	char  name[KVTREE_NAME_MAX];	/* [A-Za-z0-9._-], not "." or ".." */
 	char  engine[KVTREE_ENGINE_MAX];/* "masstree", "bwtree"; "": the default */
