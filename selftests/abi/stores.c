@@ -404,6 +404,9 @@ TEST_F(stores, default_store_can_be_destroyed_and_made_again)
 	fd = kvt_open();
 	ASSERT_LE(0, fd);
 	EXPECT_GT(0, kvt_get(fd, STR("k"), buf, sizeof(buf), NULL));
+	/* Left behind with another engine, it would keep that engine's module. */
+	snprintf(create.engine, sizeof(create.engine), "%s", info.engine);
+	create.page_size = info.page_size;
 	create.mode = info.mode;
 	create.uid = info.uid;
 	create.gid = info.gid;

@@ -95,6 +95,7 @@ TEST(the_module_stays_while_a_hook_is_attached)
 
 	if (!module)
 		SKIP(return, "KVTREE_MODULE does not say where the module is");
+	kvt_module_alone();
 	mount("bpf", PIN_DIR, "bpf", 0, NULL);
 	unlink(PIN);
 	ASSERT_EQ(0, kvt_run(pin_and_leave, NULL));

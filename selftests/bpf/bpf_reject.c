@@ -114,6 +114,7 @@ TEST(the_module_stays_while_a_program_is_loaded)
 
 	if (!module)
 		SKIP(return, "KVTREE_MODULE does not say where the module is");
+	kvt_module_alone();
 	kvt_bpf_quiet();
 	skel = bpf_reject__open();
 	ASSERT_NE(NULL, skel);

@@ -2,6 +2,7 @@
 /* Programs that the verifier must reject: see reject.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,9 +116,14 @@ bool kvt_accepted(const char *name)
 	return false;
 }
 
+static int module_delete(const char *name)
+{
+	return syscall(SYS_delete_module, name, O_NONBLOCK) ? -errno : 0;
+}
+
 int kvt_module_delete(void)
 {
-	return syscall(SYS_delete_module, "kvtree", O_NONBLOCK) ? -errno : 0;
+	return module_delete("kvtree");
 }
 
 static bool device_there(void *arg)
@@ -127,24 +133,38 @@ static bool device_there(void *arg)
 	return !stat(KVT_DEV, &st);
 }
 
-static bool module_gone(void *arg)
+static bool module_gone(void *name)
 {
-	int err = kvt_module_delete();
+	int err = module_delete(name);
 
 	return !err || err == -ENOENT;
 }
 
-void kvt_module_reload(const char *path)
+void kvt_module_alone(void)
+{
+	KVT_CHECK(kvt_eventually(module_gone, "kvtree_bwtree"));
+}
+
+static void module_load(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	KVT_CHECK(fd >= 0);
+	KVT_CHECK(syscall(SYS_finit_module, fd, "", 0) == 0);
+	close(fd);
+}
+
+void kvt_module_reload(const char *path)
+{
+	char engine[PATH_MAX];
+
 	/*
 	 * Programs, and what a link holds, are freed a little later.  If the module stays, other
 	 * tests have it; if it was removed too early, load it again.
 	 */
-	KVT_CHECK(kvt_eventually(module_gone, NULL));
-	KVT_CHECK(syscall(SYS_finit_module, fd, "", 0) == 0);
-	close(fd);
+	KVT_CHECK(kvt_eventually(module_gone, "kvtree"));
+	module_load(path);
+	snprintf(engine, sizeof(engine), "%.*s_bwtree.ko", (int)strlen(path) - 3, path);
+	module_load(engine);
 	KVT_CHECK(kvt_eventually(device_there, NULL));
 }

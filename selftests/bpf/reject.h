@@ -49,7 +49,10 @@ bool kvt_accepted(const char *name);
 /* delete_module(): 0 or an errno. */
 int kvt_module_delete(void);
 
-/* Unload the module, once it is unused, and load it again. */
+/* Unload the Bw-tree's module, which uses kvtree, once no store uses that. */
+void kvt_module_alone(void);
+
+/* Unload kvtree, once it is unused, and load it again, and the Bw-tree's module beside it. */
 void kvt_module_reload(const char *path);
 
 #endif /* KVT_BPF_REJECT_H */

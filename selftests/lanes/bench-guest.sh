@@ -118,6 +118,8 @@ write_command()
 		echo '#!/bin/bash'
 		# shellcheck disable=SC2016
 		echo 'insmod "$KVTREE_MODULE" || exit'
+		# shellcheck disable=SC2016
+		echo 'insmod "${KVTREE_MODULE%.ko}_bwtree.ko" || exit'
 		echo 'until [ -c /dev/kvtree ]; do sleep 0.1; done'
 		[ $# -eq 0 ] || disks "$@"
 		printf '%q --json %q %s %s; rc=$?\n' "$PROGRAM" "$LOGS/$NAME.json" "$OPTIONS" \

@@ -65,6 +65,8 @@ in_kernel()
 		echo '#!/bin/bash'
 		# shellcheck disable=SC2016
 		echo 'insmod "$KVTREE_MODULE" || exit'
+		# shellcheck disable=SC2016
+		echo 'insmod "${KVTREE_MODULE%.ko}_bwtree.ko" || exit'
 		"$1"
 		printf '%q\n' "$LANES/unload.sh"
 	} >"$LOGS/command"

@@ -135,6 +135,8 @@ write_script()
 		# an empty epoch.
 		# shellcheck disable=SC2016
 		echo "insmod \"\$KVTREE_MODULE\" engine=$1 log_idle_ms=20"
+		# shellcheck disable=SC2016
+		echo 'insmod "${KVTREE_MODULE%.ko}_bwtree.ko"'
 		echo 'until [ -c /dev/kvtree ]; do sleep 0.1; done'
 		printf '%s\n' "$2"
 	} >"$LOGS/script"

@@ -120,7 +120,7 @@ compile_next()
 	kernel=$(basename "$(echo "$1"/lib/modules/*-amd64)")
 	dpkg -x "$1$HERE"/next/kvtree-dkms_*.deb "$1$HERE/source"
 	inside "$1" make -C "/lib/modules/$kernel/build" "M=$source" -j "$JOBS" modules
-	echo "MAKE[0]=\"cp $source/kmod/kvtree.ko kmod/\"" |
+	echo "MAKE[0]=\"cp $source/kmod/kvtree.ko $source/kmod/kvtree_bwtree.ko kmod/\"" |
 		as_root tee "$1/etc/dkms/kvtree-$NEXT.conf" >/dev/null
 }
 

@@ -56,6 +56,8 @@ write_script()
 		echo '#!/bin/bash'
 		# shellcheck disable=SC2016
 		echo 'insmod "$KVTREE_MODULE" || exit'
+		# shellcheck disable=SC2016
+		echo 'insmod "${KVTREE_MODULE%.ko}_bwtree.ko" || exit'
 		echo 'until [ -c /dev/kvtree ]; do sleep 0.1; done'
 		# Let allocations that may sleep fail too, and print no stack each time.
 		echo 'for file in /sys/kernel/debug/fail*/verbose; do echo 0 >$file; done'

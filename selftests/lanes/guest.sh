@@ -22,6 +22,7 @@ set -uo pipefail
 . "${0%/*}/processes.sh"
 
 LANE_KTAP=$OUT/lane.ktap
+BWTREE=${MODULE%.ko}_bwtree.ko
 STEPS=0
 
 # step STATUS NAME: write a result of the lane itself.
@@ -128,6 +129,17 @@ run_test_module()
 	check "insmod_$name" [ $rc -eq 0 ]
 }
 
+# shellcheck disable=SC2317 # called by check
+# Stores of programs that were killed may still use the module.
+remove()
+{
+	for _ in $(seq 600); do
+		! rmmod "$1" 2>/dev/null || return 0
+		sleep 0.1
+	done
+	rmmod "$1"
+}
+
 # Called only at the end: without KASAN_VMALLOC, KASAN still sees a removed module's red zones in
 # its memory, which other modules and stacks may get.
 unload_test_modules()
@@ -194,7 +206,10 @@ restore_parameters()
 # module.
 removes_module()
 {
-	[ "$(basename "$1")" = durable_unload ]
+	case $(basename "$1") in
+	durable_unload|run-engine) true;;
+	*) false;;
+	esac
 }
 
 # udev may create the node a moment after the module is there.
@@ -231,6 +246,7 @@ run_tests()
 	kmemleak clear
 	check insmod_kvtree insmod "$MODULE" || return
 	check device_appears device_appears || return
+	check insmod_kvtree_bwtree insmod "$BWTREE" || return
 	remember_parameters
 	# Without the module's types, BPF programs could not call its kfuncs.
 	[ ! -e /sys/kernel/btf/vmlinux ] || check module_has_btf [ -s /sys/kernel/btf/kvtree ]
@@ -245,10 +261,12 @@ run_tests()
 		restore_parameters
 	done
 	run_second || return
+	restore_parameters
 	if [ "$KMEMLEAK" = 1 ]; then
 		check no_leaks_while_loaded no_leaks loaded
 	fi
 	unload_test_modules
+	check rmmod_kvtree_bwtree remove kvtree_bwtree
 	for file in $PROGRAMS; do
 		! removes_module "$file" || run_program "$file" || return
 	done
@@ -264,7 +282,7 @@ run_command()
 {
 	mark start
 	if [ "$COMMAND" = bash ]; then
-		insmod "$MODULE" && device_appears && bash
+		insmod "$MODULE" && insmod "$BWTREE" && device_appears && bash
 	else
 		watched "${COMMAND##*/}" "$COMMAND"
 	fi

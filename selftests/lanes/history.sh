@@ -82,6 +82,8 @@ write_script()
 		echo 'set -e'
 		# shellcheck disable=SC2016
 		echo 'insmod "$KVTREE_MODULE"'
+		# shellcheck disable=SC2016
+		echo 'insmod "${KVTREE_MODULE%.ko}_bwtree.ko"'
 		echo 'until [ -c /dev/kvtree ]; do sleep 0.1; done'
 		"$1_lines"
 		printf '%q\n' "$LANES/unload.sh"

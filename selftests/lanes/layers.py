@@ -23,7 +23,7 @@ LAYERS = [
     [["core/"]],
     [["bpf/"]],
     [["api/"]],
-    [["main"]],
+    [["main"], ["bwtree_main"]],
 ]
 
 # What others may include of the log.

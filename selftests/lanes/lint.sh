@@ -145,10 +145,28 @@ without_export_lines()
 	done
 }
 
+# The Bw-tree can be left out (n), or be a part of kvtree.ko (y). Almost all objects are already
+# there.
+engine_choices()
+{
+	local dir=$OUT/module/kmod choice is
+	local -A expected=([n]=0 [y]=1)
+
+	for choice in n y; do
+		rm -f "$dir/kvtree_bwtree.ko"
+		make_module "/lib/modules/$KERNEL/build" KVT_TESTS=1 KVTREE_BWTREE=$choice \
+			>"$LOGS/engine-$choice.log" 2>&1 ||
+			{ echo "KVTREE_BWTREE=$choice:"; tail -n 20 "$LOGS/engine-$choice.log"; }
+		is=$(nm "$dir/kvtree.ko" | grep -cw kvt_bwtree_ops || true)
+		[ "$is" -eq "${expected[$choice]}" ] || echo "KVTREE_BWTREE=$choice: $is Bw-trees"
+		[ ! -e "$dir/kvtree_bwtree.ko" ] || echo "KVTREE_BWTREE=$choice: kvtree_bwtree.ko"
+	done
+}
+
 # Run sparse, and circles.py on the objects. They use the stock kernel's headers, because bookworm's
 # sparse is too old for those of 7.x. KUnit suites are checked as well, although that kernel could
 # not load them; the warnings about their undefined symbols are ignored. "make check-quick" checks
-# only what has changed (C=1).
+# only what has changed (C=1). Then build the module with the other choices.
 sparse_check()
 {
 	local said
@@ -160,7 +178,8 @@ sparse_check()
 		tail -n 20 "$LOGS/sparse.log"
 	said=$(grep -E '^[^ ]*(kmod|uapi)/[^ ]*: (warning|error):' "$LOGS/sparse.log" |
 		sed "s,^.*/module/,," | sort -u || true
-		"$LANES/circles.py" "$OUT/module/kmod" 2>&1 || echo 'circles.py failed')
+		"$LANES/circles.py" "$OUT/module/kmod" 2>&1 || echo 'circles.py failed'
+		engine_choices)
 	[ -n "$said" ] || return 0
 	echo "$said"
 	# With C=1, files that are not compiled again are not checked: let the next run report this
@@ -191,13 +210,15 @@ patches_fit()
 # lib/Makefile has the version. These files repeat it, because they cannot take it from there.
 versions_agree()
 {
-	local version soname
+	local version soname file
 
 	version=$(sed -n 's/^VERSION.*:= *//p' lib/Makefile)
 	soname=$(sed -n 's/^SOVER.*:= *//p' lib/Makefile)
 	grep -qxF "Package: libkvtree$soname" debian/control ||
 		echo "debian/control: no libkvtree$soname"
-	grep -qxF "MODULE_VERSION(\"$version\");" kmod/main.c || echo "kmod/main.c: not $version"
+	for file in kmod/main.c kmod/bwtree_main.c; do
+		grep -qxF "MODULE_VERSION(\"$version\");" $file || echo "$file: not $version"
+	done
 	grep -qxF "version = \"$version\"" lib/python/pyproject.toml ||
 		echo "lib/python/pyproject.toml: not $version"
 	head -n 1 debian/changelog | grep -qF "kvtree ($version) " ||

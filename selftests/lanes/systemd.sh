@@ -29,7 +29,7 @@ install_kvtree()
 	release=$(cat "$UML/include/config/kernel.release")
 	modules=$ROOT/lib/modules/$release
 	make -s -C "$TOP/tools" install PREFIX=/usr DESTDIR="$ROOT"
-	install -D -m 644 "$MODULE" "$modules/extra/kvtree.ko"
+	install -D -m 644 -t "$modules/extra" "$MODULE" "${MODULE%.ko}_bwtree.ko"
 	touch "$modules"/modules.{order,builtin,builtin.modinfo}
 	depmod -b "$ROOT" "$release"
 }

@@ -49,8 +49,9 @@ settings()
 		TIMEOUT=${LANE_TIMEOUT:-1300} LEAST=750
 		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200} PROGRAM_TIMEOUT=1200 MEMORY=4G
 		KMEMLEAK=${KVT_LEAKS:-1}
-		# These, too, test the library and other programs rather than the module.
-		LEFT_OUT="$ONLY_IN_UML|run-go|ring"
+		# These, too, test the library and other programs rather than the module. run-engine
+		# loads modules into memory of removed ones: see unload_test_modules().
+		LEFT_OUT="$ONLY_IN_UML|run-go|ring|run-engine"
 		# Only in this lane do allocations fail. For the second engine, memory errors are
 		# left to KUnit.
 		SECOND='alloc_fail'

@@ -6,6 +6,8 @@
 
 for try in $(seq 600); do
 	[ -e /sys/module/kvtree ] || exit 0
+	# It needs kvtree.
+	[ ! -e /sys/module/kvtree_bwtree ] || rmmod kvtree_bwtree 2>/dev/null
 	rmmod kvtree 2>/dev/null && exit
 	sleep 0.1
 done

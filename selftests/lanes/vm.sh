@@ -31,7 +31,7 @@ write_shell()
 		export HOME=/tmp/home PATH='$OUT/usr/bin':\$PATH
 		export LD_LIBRARY_PATH='$OUT/usr/lib' PKG_CONFIG_PATH='$OUT/usr/lib/pkgconfig'
 		mkdir -p "\$HOME/kmod" && cd "\$HOME" || exit
-		ln -s '$MODULE_DIR/kmod/kvtree.ko' kmod/
+		ln -s '$MODULE_DIR/kmod/kvtree.ko' '$MODULE_DIR/kmod/kvtree_bwtree.ko' kmod/
 		exec '$LANES/guest.sh' '$LOGS/job'
 	EOF
 	chmod +x "$LOGS/shell"

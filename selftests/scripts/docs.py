@@ -262,6 +262,7 @@ class Runner:
         self.make_clang()
         self.has_bpf = False
         self.has_raid = False
+        self.bwtree = ''  # the module to load at the end, as it was loaded
         self.no_raid = 'this kernel makes no mirrors'
 
     def make_pkg_config(self):
@@ -307,6 +308,9 @@ class Runner:
         os.mkdir(f'{self.work}/kmod')
         module = os.environ.get('KVTREE_MODULE', f'{TOP}/kmod/kvtree.ko')
         os.symlink(module, f'{self.work}/kmod/kvtree.ko')
+        # Pages remove the module, which the Bw-tree's needs.
+        if self.call('rmmod', 'kvtree_bwtree')[0] == 0:
+            self.bwtree = module.replace('kvtree.ko', 'kvtree_bwtree.ko')
         if not os.path.ismount('/sys/fs/bpf'):
             self.must('mount', '-t', 'bpf', 'bpf', '/sys/fs/bpf')
         return True
@@ -668,6 +672,8 @@ def main(only_bpf=False):
             finally:
                 if page.has_raid and runner.has_raid:
                     runner.remove_mirrors(stores)
+        if runner.bwtree:
+            runner.must('insmod', runner.bwtree)
         signal.alarm(0)
         if not only_bpf:
             check_references(all_pages, runner, report)

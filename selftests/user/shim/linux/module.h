@@ -11,5 +11,6 @@
 #define MODULE_LICENSE(text)
 #define MODULE_DESCRIPTION(text)
 #define MODULE_IMPORT_NS(ns)
+#define EXPORT_SYMBOL_NS_GPL(symbol, ns)
 
 #endif /* SHIM_MODULE_H */
