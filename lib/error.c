@@ -22,7 +22,7 @@ static const struct {
 	{ EMSGSIZE, "the value does not fit into the buffer" },
 	{ E2BIG, "too long: a key has at most 4096 bytes, a value 1 MiB in 256 columns" },
 	{ EOPNOTSUPP, "this kernel module does not offer this operation" },
-	{ ENOPKG, "kvtree_bwtree.ko is missing, or of another version than the loaded kvtree.ko" },
+	{ ENOPKG, "kvtree_bwtree.ko cannot be loaded: \"modprobe kvtree_bwtree\" says why" },
 	{ EKEYREJECTED, "the store's validator refuses this value" },
 	{ ENXIO, "the store has no such filter (any more)" },
 	{ EDQUOT, "the store's limit is reached: remove keys, or use a larger store" },

@@ -9,7 +9,8 @@
 #
 # To be run as root. The module is KVTREE.KO, or $KVTREE_MODULE, or the one that
 # modprobe finds; the tool is the one beside this script, or the one in PATH.
-# Whatever the module holds when this starts is lost.
+# Whatever the module holds when this starts is lost; a store with the engine bwtree
+# must not be there.
 
 set -euo pipefail
 export LC_ALL=C
@@ -242,7 +243,7 @@ main()
 
 	make_packages
 	make_words
-	rmmod kvtree_bwtree 2>/dev/null
+	[ ! -d /sys/module/kvtree_bwtree ] || rmmod kvtree_bwtree
 	! loaded || rmmod kvtree
 	title "the module, on Linux $(uname -r)"
 	load_module

@@ -90,7 +90,7 @@ var meaning = map[unix.Errno]string{
 	ReadOnly:     "the store is read-only",
 	NotExecuted:  "it has not been executed",
 	Lost:         "a device of the store failed",
-	NoEngine:     "kvtree_bwtree.ko is missing, or of another version than the loaded kvtree.ko",
+	NoEngine:     "kvtree_bwtree.ko cannot be loaded: \"modprobe kvtree_bwtree\" says why",
 	NoModule:     "one of the store's devices is missing",
 	unix.ENOTTY:  "not a kvtree session, or a kernel module that is older than this program",
 }
