@@ -134,9 +134,11 @@ write_script()
 		# Workloads now and then pause for longer than log_idle_ms, so the log commits
 		# an empty epoch.
 		# shellcheck disable=SC2016
-		echo "insmod \"\$KVTREE_MODULE\" engine=$1 log_idle_ms=20"
+		echo 'insmod "$KVTREE_MODULE" log_idle_ms=20'
 		# shellcheck disable=SC2016
 		echo 'insmod "${KVTREE_MODULE%.ko}_bwtree.ko"'
+		# Not at once: the store 'default' would have the Bw-tree, and keep its module.
+		echo "echo $1 >/sys/module/kvtree/parameters/engine"
 		echo 'until [ -c /dev/kvtree ]; do sleep 0.1; done'
 		printf '%s\n' "$2"
 	} >"$LOGS/script"
@@ -161,7 +163,7 @@ run_steps()
 	rm -f "$LOGS/finished"
 	LIMIT=$TIMEOUT LANE_LONGEST=$LONGEST \
 		run_logged "$LOGS/output.log" "crash: $title" lane_progress "$@" || rc=$?
-	[ -e "$LOGS/finished" ] || rc=1
+	[ "$(cat "$LOGS/finished" 2>/dev/null)" = 0 ] || rc=1
 	"$LANES/ktap.py" --reports "$CONSOLE" >"$LOGS/kernel.txt" || rc=1
 	[ $rc -eq 0 ] || hung >>"$LOGS/kernel.txt"
 	return $rc

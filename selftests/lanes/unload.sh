@@ -11,5 +11,6 @@ for try in $(seq 600); do
 	rmmod kvtree 2>/dev/null && exit
 	sleep 0.1
 done
-echo "kvtree is in use after $try tries: $(cat /sys/module/kvtree/refcnt)"
+echo "kvtree is in use after $try tries, by name:"
+grep . /sys/module/kvtree*/refcnt
 exit 1

@@ -132,12 +132,20 @@ stop_if_down()
 
 	while ! came_up; do
 		pause 1
-		if [ $((SECONDS - start)) -ge "$BOOT_LONGEST" ] || {
-				[ ! -e "$CONSOLE.down" ] && grep -qsa 'detected stalls' "$CONSOLE"; }; then
+		if is_down "$start"; then
 			kill -KILL "$(cat "$CONSOLE.pid")"
 			return
 		fi
 	done
+}
+
+# is_down START: has the machine that was started then not come up, and will not?
+is_down()
+{
+	! came_up && {
+		[ $((SECONDS - $1)) -ge "$BOOT_LONGEST" ] ||
+			{ [ ! -e "$CONSOLE.down" ] && grep -qsa 'detected stalls' "$CONSOLE"; }
+	}
 }
 
 # start_machine CMD...: run CMD, which runs a machine with kernel messages in $CONSOLE, and writes
