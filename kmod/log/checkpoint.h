@@ -14,7 +14,8 @@ struct kvt_checkpoints {
 	struct kvt_commits commits;
 	struct mutex checkpoint_lock;	/* one checkpoint at a time */
 	bool unasked;			/* no caller waits for the current one; checkpoint_lock */
-	u32 no_room;			/* how many in a row have failed for lack of room */
+	u32 no_room;			/* failed for lack of room since a success; not all count */
+	u32 most_free;			/* the most segments that were free after such a failure */
 	u64 number;			/* of the superblocks written last */
 };
 
@@ -41,15 +42,18 @@ struct kvt_saved {
 	struct kvt_log *log;
 	const struct kvt_log_directory *old;
 	unsigned long *marks;		/* what has changed in each of its ranges */
+	const unsigned long *todo;	/* ranges to be written; NULL: those that are marked */
+	unsigned long *left;		/* of these, the ones left to later steps; NULL: none */
+	u32 tries;			/* checkpoints without room so far: see kvt_room_step() */
 	u64 live;			/* bytes */
-	u64 size;			/* bytes of records that it writes, about; 0: not known */
 	u32 range_bytes;
 	u32 cover_bits;
 	u32 nr_jobs;
 	struct kvt_job *jobs;		/* in ascending order */
 	struct kvt_log_directory dir;	/* the new one; it shares unchanged ranges with the old */
 	struct mutex lock;		/* protects dev[].blocks, done and the places of chunks */
-	u64 done;			/* bytes of records written so far */
+	u64 done;			/* bytes of records written so far, by other steps too */
+	u64 size;			/* of all these at the end, about; 0: not known */
 	struct kvt_saved_dev {
 		u64 blocks;		/* of chunks placed on this device */
 		struct kvtree_log_table *table;
@@ -61,8 +65,40 @@ struct kvt_saved {
 	} dev[KVTREE_LOG_DEVS_MAX];
 };
 
+/* The part of a checkpoint that is being written: see step.c. */
+struct kvt_step {
+	u64 epoch;			/* recovery replays the epochs after it */
+	u32 met;			/* of these, the ones from which it may have changes */
+	u64 lease;			/* on versions: the same on all devices */
+	bool last;			/* nothing is left to later steps */
+	struct kvt_ranges *ranges;	/* the new ones */
+	unsigned long *marks;		/* of kvt_round, for the new ranges */
+	unsigned long *todo;
+	struct kvt_saved saved;
+};
+
+/* A checkpoint that is being made, in one step or several. */
+struct kvt_round {
+	struct kvt_checkpoints *all;	/* of the log */
+	u64 epoch;			/* the last epoch that it contains completely */
+	u64 replay_bytes;		/* log that need not be replayed after it */
+	struct kvt_log_pos commit[KVTREE_LOG_DEVS_MAX];	/* of the trailer of epoch + 1 */
+	bool full;			/* everything is written again */
+	bool resumed;			/* ... that an earlier checkpoint has left */
+	bool again;			/* writers wait, or no life has begun */
+	bool stepped;			/* a step has taken effect */
+	bool last;			/* ... and the last one has */
+	u64 directory;			/* bytes of the directory, about */
+	u64 done;			/* bytes of records written so far */
+	u64 size;			/* if @full: bytes that were live when it began */
+	u64 blocks[KVTREE_LOG_DEVS_MAX];	/* of chunks placed on each device so far */
+	unsigned long *marks;		/* of the ranges that are not written yet */
+	unsigned long *todo;		/* if @full: these ranges, whether marked or not */
+	struct kvt_step step;
+};
+
 /* plan.c */
-int kvt_plan(struct kvt_saved *saved, bool full);
+int kvt_plan(struct kvt_saved *saved, u64 room);
 
 /* Count blocks that a checkpoint writes. */
 static inline void kvt_saved_count(const struct kvt_saved *saved, u32 blocks)
@@ -71,10 +107,17 @@ static inline void kvt_saved_count(const struct kvt_saved *saved, u32 blocks)
 		     (u64)blocks * KVTREE_LOG_BLOCK);
 }
 
+/* The size of a device's table with so many extents. */
+static inline u32 kvt_saved_table_blocks(u32 nr)
+{
+	return DIV_ROUND_UP(struct_size_t(struct kvtree_log_table, extents, nr), KVTREE_LOG_BLOCK);
+}
+
 /* saved.c */
 int kvt_saved_room(struct kvt_saved *saved, u32 i, enum kvt_place place, u32 blocks);
 int kvt_saved_write(struct kvt_saved *saved, enum kvt_place place, struct kvt_log_buf *buf,
 		    u8 *stage, struct kvt_log_extent *extent);
+void kvt_saved_done(struct kvt_saved *saved, u64 bytes);
 int kvt_saved_keep(struct kvt_saved *saved, u32 more);
 int kvt_saved_flush(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage);
 void kvt_saved_describe(struct kvt_saved *saved, struct kvt_log_buf *buf,
@@ -84,11 +127,16 @@ void kvt_saved_exit(struct kvt_saved *saved);
 /* save.c */
 int kvt_save(struct kvt_saved *saved, struct kvt_checkpoints *cps, u64 epoch);
 
+/* step.c */
+int kvt_step(struct kvt_round *round);
+
 /* checkpoint.c */
+int kvt_checkpoint_drain(struct kvt_commits *commits, u64 *epoch);
 int kvt_checkpoint(struct kvt_checkpoints *cps);
 int kvt_checkpoint_little(struct kvt_checkpoints *cps);
 int kvt_checkpoint_awake(struct kvt_checkpoints *cps);
 int kvt_checkpoint_forgo(struct kvt_checkpoints *cps);
+void kvt_checkpoint_judge(struct kvt_checkpoints *cps, int err);
 void kvt_checkpoint_work(struct work_struct *work);
 
 #endif /* KVT_LOG_CHECKPOINT_H */

@@ -389,7 +389,7 @@ void kvt_commit_work(struct work_struct *work)
 
 /*
  * Whether there is room for an empty commit without taking the last segments.  No caller waits for
- * it, so it must not make writers wait, or make a full log end: see checkpoint_judge().
+ * it, so it must not make writers wait, or make a full log end: see kvt_checkpoint_judge().
  */
 static bool idle_has_room(const struct kvt_commits *commits)
 {

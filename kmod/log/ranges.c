@@ -256,6 +256,8 @@ void kvt_image_exit(struct kvt_image *image)
 {
 	kvt_ranges_free(rcu_dereference_protected(image->ranges, true));
 	RCU_INIT_POINTER(image->ranges, NULL);
+	kvfree(image->todo);
+	image->todo = NULL;
 }
 KVT_EXPORT_FOR_TESTS(kvt_image_exit);
 

@@ -39,6 +39,7 @@ struct kvt_image {
 	struct kvt_ranges __rcu *ranges;	/* changed under checkpoint_lock */
 	const struct kvtree_log_super *super;	/* of any device */
 	u32 progress;			/* of a checkpoint under way: percent + 1; 0: none */
+	unsigned long *todo;		/* left by a failed one of everything; checkpoint_lock */
 };
 
 /* What a checkpoint consists of. */

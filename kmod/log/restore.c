@@ -6,7 +6,9 @@
  * Removals leave tombstones.  When these have become a considerable part of the index, the thread
  * waits at the end of an epoch until the workers have replayed all that it has found, and removes
  * the tombstones.  So the memory that a recovery needs is bounded by what was live at the end of
- * some epoch, one epoch, and the queued extents, no matter how much was put and removed before.
+ * some epoch, what the checkpoint has, one epoch, and the queued extents, no matter how much was
+ * put and removed before.  If only some steps of a checkpoint were made, it has what was live when
+ * the last of them was, long after the first epochs of the log.
  * Its time stays proportional to the log: each removal of tombstones walks the index, but comes
  * after a number of removals that is in proportion to it.
  */

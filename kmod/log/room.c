@@ -21,6 +21,7 @@
 #include <linux/sizes.h>
 #include <linux/slab.h>
 
+#include "base/mem.h"
 #include "base/stats.h"
 #include "space.h"
 
@@ -69,6 +70,11 @@ struct reserve {
 static unsigned int log_replay_mb = 64;
 KVT_LOG_PARAM(log_replay_mb, log_replay_mb, 1, UINT_MAX);
 MODULE_PARM_DESC(log_replay_mb, "MiB of log after which the next checkpoint is made; more if more is live");
+
+unsigned int kvt_log_step_segments = KVT_AUDITS ? 1 : 0;
+module_param_named(log_step_segments, kvt_log_step_segments, uint, 0644);
+MODULE_PARM_DESC(log_step_segments, "segments of a device that a checkpoint of everything writes before it frees others, if its directory is not larger; 0: as many as there is room for");
+KVT_EXPORT_FOR_TESTS(kvt_log_step_segments);
 
 /*
  * The bytes that a segment holds at least if all records are small.  A part of large segments is
@@ -315,7 +321,7 @@ static u32 checkpoint_next(const struct kvt_part *part, u32 need)
 /*
  * Segments that streams and commits leave to checkpoints: those that the next one needs.  While
  * one is being made, those that it has not taken yet, and those that the next one will need beyond
- * what this one frees.
+ * what this one frees.  If it has several steps, all that it needs is kept until the last one.
  */
 static u32 checkpoint_keep(const struct kvt_part *part)
 {
@@ -329,9 +335,9 @@ static u32 checkpoint_keep(const struct kvt_part *part)
 }
 
 /*
- * Segments that a checkpoint leaves free when it saves: those for what it commits at its end.  If
- * it does not write everything, it is not known how much it will write, and it may free only the
- * log: keep room for the next one.
+ * Segments that a checkpoint leaves free when it saves: those for what it commits at its end, and
+ * those that the current step leaves to later ones.  If it does not write everything, it is not
+ * known how much it will write, and it may free only the log: keep room for the next one.
  */
 static u32 save_keep(const struct kvt_part *part)
 {
@@ -340,7 +346,7 @@ static u32 save_keep(const struct kvt_part *part)
 	if (!part->space->state->alive)
 		return 0;
 	if (READ_ONCE(part->segs.full))
-		return end;
+		return end + READ_ONCE(part->segs.leave);
 	return end + checkpoint_next(part, checkpoint_most(part) + end);
 }
 
@@ -425,6 +431,163 @@ bool kvt_room_spare(const struct kvt_space *space)
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_spare);
 
+/* Segments of a device for the part of a directory for which CHECKPOINT_PADDING is not enough. */
+static u32 directory_segments(const struct kvt_part *part, u64 directory)
+{
+	u64 allowed = kvt_live_bytes(part->space) / CHECKPOINT_PADDING;
+
+	if (directory <= allowed)
+		return 0;
+	return div64_u64(directory - allowed, kvt_part_segment(part)) + 1;
+}
+
+/* Whether all devices have room for their parts of a checkpoint of everything, in one step. */
+static bool room_is_there(const struct kvt_space *space, u64 directory)
+{
+	const struct kvt_part *part;
+	u32 i;
+
+	for (i = 0; i < space->devs->nr; i++) {
+		part = &space->part[i];
+		if (READ_ONCE(part->segs.nr_free) < kvt_room_keep(part, KVT_ROOM_SAVE) +
+				checkpoint_segments(part, kvt_live_now(space)) +
+				directory_segments(part, directory))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The most segments that a step writes on a device, if small ones are wanted; otherwise the least.
+ * Each step writes the whole directory, and should write as much besides.
+ */
+static u32 step_segments(const struct kvt_part *part, u64 directory)
+{
+	u64 bytes = mul_u64_u64_div_u64(2 * directory, part->share, part->space->shares);
+	u32 wanted = READ_ONCE(kvt_log_step_segments) ?: 1;
+	u64 segment = kvt_part_segment(part);
+
+	return min(max(div64_u64(bytes + segment - 1, segment), wanted), U32_MAX / 2);
+}
+
+/* Whether they still have it after a step that frees nothing. */
+static bool room_stays(const struct kvt_space *space, u64 directory)
+{
+	const struct kvt_part *part;
+	u32 i;
+
+	for (i = 0; i < space->devs->nr; i++) {
+		part = &space->part[i];
+		if (READ_ONCE(part->segs.nr_free) < step_segments(part, directory) +
+						    CHECKPOINT_TAIL + 2 * end_segments(part) +
+						    checkpoint_most(part) +
+						    directory_segments(part, directory))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Whether everything is written in one step.  Small steps that are wanted must not take the room
+ * for that; but if it has turned out that there is not enough room, smaller ones may fit.
+ */
+static bool room_is_whole(const struct kvt_space *space, u64 directory, u32 tries, bool again,
+			  bool stays)
+{
+	if (!space->state->alive)
+		return true;
+	if (!again && (tries || (stays && READ_ONCE(kvt_log_step_segments))))
+		return false;
+	return room_is_there(space, directory);
+}
+
+/* Segments that the last epoch may have on a device.  After a crash, they are carried. */
+static u32 carried_most(const struct kvt_part *part)
+{
+	return min(kvt_part_streams(part), STREAMS_OPEN) * kvt_room_ahead(part) +
+	       drain_segments(part);
+}
+
+/*
+ * Segments that a step leaves to later ones, besides those for what it commits at its end.  As much
+ * may be in the streams' buffers again then, and the next step commits it, or the end of the life
+ * if no other step fits.  After a crash, what is free then must suffice to attach: for a checkpoint
+ * of everything before a life begins, in one step.  Where there never was as much (@stays: there
+ * is), a life must be able to begin and to end without one; but if the superblock has no room for
+ * another life, none can.
+ */
+static u32 step_leave(const struct kvt_part *part, u64 directory, bool stays)
+{
+	u32 end = end_segments(part);
+
+	if (stays || le32_to_cpu(part->dev->super->nr_lives) == KVTREE_LOG_LIVES_MAX)
+		return end + checkpoint_most(part) + directory_segments(part, directory);
+	return end + COMMIT_OPEN + carried_most(part) + end;
+}
+
+/**
+ * kvt_room_step() - how much a step of a checkpoint of everything may write
+ * @space: the space
+ * @directory: the bytes of the directory's records, which each step writes as well
+ * @tries: checkpoints that have failed for lack of room; each makes steps smaller
+ * @again: one has just failed for lack of room: if there should be enough, write everything
+ *
+ * This also sets how many segments the step leaves to later ones; kvt_room_step_begin() must
+ * follow, unless everything is written.
+ *
+ * Context: process context; under the log's checkpoint_lock.
+ *
+ * Return: bytes of records; U64_MAX: everything, as there is room for it, or no life has begun.
+ */
+u64 kvt_room_step(struct kvt_space *space, u64 directory, u32 tries, bool again)
+{
+	bool stays = room_stays(space, directory), small = READ_ONCE(kvt_log_step_segments);
+	u32 keep, nr, i;
+	u64 room = 0;
+
+	if (room_is_whole(space, directory, tries, again, stays))
+		return U64_MAX;
+	for (i = 0; i < space->devs->nr; i++) {
+		struct kvt_part *part = &space->part[i];
+
+		WRITE_ONCE(part->segs.leave, step_leave(part, directory, stays));
+		keep = kvt_room_keep(part, KVT_ROOM_SAVE) + CHECKPOINT_TAIL;
+		nr = READ_ONCE(part->segs.nr_free);
+		nr = nr > keep ? nr - keep : 0;
+		if (small)
+			nr = min(nr, step_segments(part, directory));
+		room += nr * kvt_part_segment(part);
+	}
+	room -= room / CHECKPOINT_PADDING;
+	return (room > directory ? room - directory : 0) >> tries;
+}
+KVT_EXPORT_FOR_TESTS(kvt_room_step);
+
+/**
+ * kvt_room_step_begin() - begin a step whose extent is known now
+ * @space: the space; kvt_room_step() was called before
+ * @last: no other step follows, so it leaves nothing to others
+ *
+ * Context: process context; under the log's checkpoint_lock.
+ *
+ * Return: 0; KVT_LOG_NO_ROOM: what the step should leave is not there on all devices.
+ */
+int kvt_room_step_begin(struct kvt_space *space, bool last)
+{
+	u32 i;
+
+	for (i = 0; i < space->devs->nr; i++) {
+		struct kvt_part *part = &space->part[i];
+
+		if (last)
+			WRITE_ONCE(part->segs.leave, 0);
+		else if (READ_ONCE(part->segs.nr_free) < kvt_room_keep(part, KVT_ROOM_SAVE))
+			return KVT_LOG_NO_ROOM;
+	}
+	return 0;
+}
+KVT_EXPORT_FOR_TESTS(kvt_room_step_begin);
+
 /**
  * kvt_room_describes() - whether a directory is a small part of a checkpoint
  * @space: the space
@@ -490,6 +653,7 @@ bool kvt_room_ends(const struct kvt_part *part, u32 carried)
 {
 	return part->segs.nr_free >= COMMIT_OPEN + carried + end_segments(part);
 }
+KVT_EXPORT_FOR_TESTS(kvt_room_ends);
 
 /**
  * kvt_room_slow() - whether an attach would take long because of the log

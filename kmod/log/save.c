@@ -416,21 +416,6 @@ static void saver_placed(struct saver *s, const struct kvt_log_extent *extent, u
 	}
 }
 
-/* Count what is written.  The lock keeps the progress from going back. */
-static void saver_count(const struct saver *s)
-{
-	struct kvt_saved *saved = s->saving->saved;
-	u64 percent;
-
-	mutex_lock(&saved->lock);
-	saved->done += kvt_buf_payload(&s->buf);
-	if (saved->size) {
-		percent = min(div64_u64(saved->done * 100, saved->size), 99ULL);
-		WRITE_ONCE(saved->log->image.progress, percent + 1);
-	}
-	mutex_unlock(&saved->lock);
-}
-
 /* Write the buffer. */
 static int saver_write(struct saver *s)
 {
@@ -443,7 +428,7 @@ static int saver_write(struct saver *s)
 	err = kvt_saved_write(s->saving->saved, s->place, &s->buf, s->stage, &extent);
 	if (err)
 		return err;
-	saver_count(s);
+	kvt_saved_done(s->saving->saved, kvt_buf_payload(&s->buf));
 	saver_placed(s, &extent, outside_at);
 	kvt_buf_reset(&s->buf);
 	piece_begin(s, NULL);

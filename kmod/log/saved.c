@@ -48,6 +48,20 @@ static u32 saved_next(const struct kvt_saved *saved, unsigned long devs)
 	return next;
 }
 
+/*
+ * Blocks to leave free behind a chunk: a chunk goes to another device if one has no room, but the
+ * table of a device with parts of the directory cannot.  So it must fit there at any time.
+ */
+static u32 saved_behind(const struct kvt_saved *saved, u32 i, enum kvt_place place, u32 blocks)
+{
+	const struct kvtree_log_super *super = saved->log->devs.dev[i].super;
+	u32 table = kvt_saved_table_blocks(saved->dev[i].nr + 1);
+
+	if (place != KVT_PLACE_REST || blocks + table >= le32_to_cpu(super->segment_blocks))
+		return 0;
+	return table;
+}
+
 /* Choose a device for a chunk, and a place on it: @to->dev, @to->pos. */
 static int saved_place(struct kvt_saved *saved, enum kvt_place place, u32 blocks,
 		       struct kvt_log_extent *to)
@@ -55,12 +69,14 @@ static int saved_place(struct kvt_saved *saved, enum kvt_place place, u32 blocks
 	unsigned long devs = BIT(saved->log->devs.nr) - 1;
 	int err = KVT_LOG_NO_ROOM;
 	struct kvt_log_pos *at;
+	u32 behind;
 
 	mutex_lock(&saved->lock);
 	while (devs && err == KVT_LOG_NO_ROOM) {
 		to->dev = saved_next(saved, devs);
 		__clear_bit(to->dev, &devs);
-		err = kvt_saved_room(saved, to->dev, place, blocks);
+		behind = saved_behind(saved, to->dev, place, blocks);
+		err = kvt_saved_room(saved, to->dev, place, blocks + behind);
 	}
 	if (!err) {
 		at = &saved->log->space.part[to->dev].image[place];
@@ -200,6 +216,28 @@ int kvt_saved_flush(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage)
 	kvt_buf_reset(buf);
 	return 0;
 }
+KVT_EXPORT_FOR_TESTS(kvt_saved_flush);
+
+/**
+ * kvt_saved_done() - count records that were written, and show the progress
+ * @saved: the output
+ * @bytes: of the records
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_saved_done(struct kvt_saved *saved, u64 bytes)
+{
+	u64 percent;
+
+	/* The lock keeps the progress from going back. */
+	mutex_lock(&saved->lock);
+	saved->done += bytes;
+	if (saved->size) {
+		percent = min(div64_u64(saved->done * 100, saved->size), 99ULL);
+		WRITE_ONCE(saved->log->image.progress, percent + 1);
+	}
+	mutex_unlock(&saved->lock);
+}
 
 /**
  * kvt_saved_describe() - add a range's record to a buffer with a part of the directory
@@ -241,6 +279,7 @@ void kvt_saved_exit(struct kvt_saved *saved)
 
 	kvt_directory_discard(&saved->dir, saved->old);
 	kvfree(saved->jobs);
+	kvfree(saved->left);
 	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++)
 		kvfree(saved->dev[i].table);
 }

@@ -34,6 +34,8 @@ struct kvt_seg {
 	u8 state;
 	bool open;		/* more will be written to it */
 	bool kept;		/* KVT_SEG_CHECKPOINT: the new checkpoint refers to it */
+	bool made;		/* ... and the last one of everything, done or not, took it */
+	bool stale;		/* KVT_SEG_FREE: it was not discarded */
 };
 
 struct kvt_seg_table {
@@ -47,7 +49,8 @@ struct kvt_seg_table {
 	struct kvt_seg *seg;
 	bool saving;		/* a checkpoint is being made */
 	bool full;		/* ... which writes all that is live */
-	u32 taken;		/* segments it has taken */
+	u32 taken;		/* segments that its current step has taken */
+	u32 leave;		/* segments that this step leaves to later ones, if there are any */
 	u32 useless;		/* segments it will free; after it, those KVT_SEG_USELESS */
 };
 
@@ -129,6 +132,9 @@ static inline u32 kvt_part_streams(const struct kvt_part *part)
 	return (part->space->nr_streams + devs - 1 - part->dev->index) / devs;
 }
 
+/* Segments discarded at once. */
+#define KVT_GIVE_MAX	64U
+
 /* table.c */
 int kvt_segs_init(struct kvt_seg_table *segs, u32 nr);
 void kvt_segs_exit(struct kvt_seg_table *segs);
@@ -137,11 +143,13 @@ int kvt_segs_take(struct kvt_seg_table *segs, u32 keep, enum kvt_seg_state state
 		  struct kvt_log_pos *pos);
 void kvt_segs_used(struct kvt_seg_table *segs, u32 segment, u64 epoch);
 void kvt_segs_shut(struct kvt_seg_table *segs, u32 segment);
-void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch, bool full);
-void kvt_segs_save_end(struct kvt_seg_table *segs, u64 epoch, bool counts);
+void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch, bool full, bool resumed);
+void kvt_segs_step_end(struct kvt_seg_table *segs, u64 epoch, bool counts, bool last);
 void kvt_segs_give(struct kvt_part *part, u32 max, bool discard);
+u32 kvt_segs_regain(struct kvt_seg_table *segs, u32 max);
 
 /* room.c */
+extern unsigned int kvt_log_step_segments;
 u32 kvt_room_ahead(const struct kvt_part *part);
 u32 kvt_room_streams(const struct kvt_space *space);
 void kvt_room_init(struct kvt_space *space, u32 nr_streams);
@@ -151,6 +159,8 @@ bool kvt_room_short(const struct kvt_space *space);
 bool kvt_room_long(const struct kvt_space *space);
 bool kvt_room_slow(const struct kvt_space *space);
 bool kvt_room_spare(const struct kvt_space *space);
+u64 kvt_room_step(struct kvt_space *space, u64 directory, u32 tries, bool again);
+int kvt_room_step_begin(struct kvt_space *space, bool last);
 bool kvt_room_describes(const struct kvt_space *space, u64 bytes);
 bool kvt_room_begins(const struct kvt_part *part, u32 carried);
 bool kvt_room_ends(const struct kvt_part *part, u32 carried);

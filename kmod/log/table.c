@@ -7,9 +7,6 @@
 
 #include "space.h"
 
-/* Segments discarded at once. */
-#define GIVE_MAX	64U
-
 /**
  * kvt_segs_init() - make a table in which all segments are free
  * @segs: filled
@@ -106,6 +103,7 @@ int kvt_segs_take(struct kvt_seg_table *segs, u32 keep, enum kvt_seg_state state
 		segs->taken += state == KVT_SEG_NEW;
 		segs->seg[segment].open = true;
 		segs->seg[segment].epoch = 0;
+		segs->seg[segment].stale = false;
 		pos->segment = segment;
 		pos->sequence = ++segs->sequence;
 		pos->block = 0;
@@ -113,6 +111,7 @@ int kvt_segs_take(struct kvt_seg_table *segs, u32 keep, enum kvt_seg_state state
 	}
 	return KVT_LOG_NO_ROOM;
 }
+KVT_EXPORT_FOR_TESTS(kvt_segs_take);
 
 /**
  * kvt_segs_used() - note that an epoch has records in a segment
@@ -145,30 +144,39 @@ static bool seg_replayed(const struct kvt_seg *seg, u64 epoch)
 	return seg->state == KVT_SEG_LOG && !seg->open && seg->epoch <= epoch;
 }
 
+/* Whether a checkpoint of an epoch will free a segment at its end; @full: it writes everything. */
+static bool seg_passes(const struct kvt_seg *seg, u64 epoch, bool full)
+{
+	return seg_replayed(seg, epoch) ||
+	       (full && seg->state == KVT_SEG_CHECKPOINT && !seg->made);
+}
+
 /**
  * kvt_segs_save_begin() - begin a checkpoint
  * @segs: the table
  * @epoch: the epoch that it contains
  * @full: it writes all that is live
+ * @resumed: ... that the previous one did not
  *
  * This counts the segments that the checkpoint will free at least when it takes effect.
  *
  * Context: process context, sleeps; under the log's checkpoint_lock.
  */
-void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch, bool full)
+void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch, bool full, bool resumed)
 {
 	u32 nr = 0, i;
 
 	for (i = 0; i < segs->nr; i++) {
 		spin_lock(&segs->lock);
-		segs->seg[i].kept = false;
-		nr += seg_replayed(&segs->seg[i], epoch) ||
-		      (full && segs->seg[i].state == KVT_SEG_CHECKPOINT);
+		if (full && !resumed)
+			segs->seg[i].made = false;
+		nr += seg_passes(&segs->seg[i], epoch, full);
 		spin_unlock(&segs->lock);
 		cond_resched();
 	}
 	spin_lock(&segs->lock);
 	segs->taken = 0;
+	segs->leave = 0;
 	segs->useless = nr;
 	segs->full = full;
 	segs->saving = true;
@@ -176,44 +184,62 @@ void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch, bool full)
 }
 KVT_EXPORT_FOR_TESTS(kvt_segs_save_begin);
 
-/* Whether a segment is useless after a checkpoint of an epoch. */
-static bool seg_useless(const struct kvt_seg *seg, u64 epoch)
+/* Whether a segment is useless after a step of a checkpoint of an epoch. */
+static bool seg_useless(const struct kvt_seg *seg, u64 epoch, bool last)
 {
-	return (seg->state == KVT_SEG_CHECKPOINT && !seg->kept) || seg_replayed(seg, epoch);
+	return (seg->state == KVT_SEG_CHECKPOINT && !seg->kept) ||
+	       (last && seg_replayed(seg, epoch));
+}
+
+/* End a step for a segment.  A step that does not count makes useless what it took. */
+static void seg_step_end(struct kvt_seg_table *segs, u32 i, bool useless)
+{
+	struct kvt_seg *seg = &segs->seg[i];
+
+	if (useless) {
+		segs_set(segs, i, KVT_SEG_USELESS);
+		seg->made = false;
+	} else if (seg->state == KVT_SEG_NEW) {
+		segs_set(segs, i, KVT_SEG_CHECKPOINT);
+		seg->made = segs->full;
+	}
+	seg->kept = false;
 }
 
 /**
- * kvt_segs_save_end() - end a checkpoint: find out which segments are useless
+ * kvt_segs_step_end() - end a step of a checkpoint: find out which segments are useless
  * @segs: the table
- * @epoch: the epoch that it contains
- * @counts: the checkpoint has taken effect; false: it failed, and the segments it took are useless
+ * @epoch: the epoch that the checkpoint contains
+ * @counts: the step has taken effect; false: it failed, and the segments it took are useless
+ * @last: the checkpoint has ended, and frees the log too; a step that failed is the last one
  *
  * Context: process context, sleeps; under the log's checkpoint_lock; kvt_segs_give() must
  * follow.
  */
-void kvt_segs_save_end(struct kvt_seg_table *segs, u64 epoch, bool counts)
+void kvt_segs_step_end(struct kvt_seg_table *segs, u64 epoch, bool counts, bool last)
 {
-	u32 nr = 0, i;
+	u32 useless = 0, later = 0, i;
 
 	for (i = 0; i < segs->nr; i++) {
-		bool made = segs->seg[i].state == KVT_SEG_NEW;
+		struct kvt_seg *seg = &segs->seg[i];
+		bool none;
 
 		spin_lock(&segs->lock);
-		if (counts ? seg_useless(&segs->seg[i], epoch) : made) {
-			segs_set(segs, i, KVT_SEG_USELESS);
-			nr++;
-		} else if (made) {
-			segs_set(segs, i, KVT_SEG_CHECKPOINT);
-		}
+		none = counts ? seg_useless(seg, epoch, last) : seg->state == KVT_SEG_NEW;
+		seg_step_end(segs, i, none);
+		useless += none;
+		later += seg_passes(seg, epoch, segs->full);
 		spin_unlock(&segs->lock);
 		cond_resched();
 	}
 	spin_lock(&segs->lock);
-	segs->useless = nr;
-	segs->saving = false;
+	segs->useless = last ? useless : later;
+	segs->taken = 0;
+	segs->leave = 0;
+	segs->saving = !last;
 	spin_unlock(&segs->lock);
 }
-KVT_EXPORT_FOR_TESTS(kvt_segs_save_end);
+KVT_EXPORT_FOR_TESTS(kvt_segs_step_end);
 
 /* Find the next run of useless segments, from *@at on.  Only the caller changes their state. */
 static u32 segs_useless(const struct kvt_seg_table *segs, u32 *at, u32 max)
@@ -241,16 +267,50 @@ void kvt_segs_give(struct kvt_part *part, u32 max, bool discard)
 	struct kvt_seg_table *segs = &part->segs;
 	u32 at = 0, nr, i;
 
-	while ((nr = segs_useless(segs, &at, min(max, GIVE_MAX)))) {
+	while ((nr = segs_useless(segs, &at, min(max, KVT_GIVE_MAX)))) {
 		if (discard)
 			kvt_dev_discard(part->dev, at, nr);
 		spin_lock(&segs->lock);
-		for (i = 0; i < nr; i++)
+		for (i = 0; i < nr; i++) {
 			segs_set(segs, at + i, KVT_SEG_FREE);
-		segs->useless -= nr;
+			segs->seg[at + i].stale = !discard;
+		}
+		/* During a checkpoint, this is what it will free at its end. */
+		if (!segs->saving)
+			segs->useless -= nr;
 		spin_unlock(&segs->lock);
 		at += nr;
 		max -= nr;
 		cond_resched();
 	}
 }
+KVT_EXPORT_FOR_TESTS(kvt_segs_give);
+
+/**
+ * kvt_segs_regain() - make free segments useless that were not discarded, so that they will be
+ * @segs: the table; no checkpoint is being made
+ * @max: how many of them
+ *
+ * Context: process context, sleeps; under the log's checkpoint_lock; kvt_segs_give() must follow.
+ *
+ * Return: how many.
+ */
+u32 kvt_segs_regain(struct kvt_seg_table *segs, u32 max)
+{
+	u32 nr = 0, i;
+
+	for (i = 0; nr < max && i < segs->nr; i++) {
+		struct kvt_seg *seg = &segs->seg[i];
+
+		spin_lock(&segs->lock);
+		if (seg->state == KVT_SEG_FREE && seg->stale) {
+			segs_set(segs, i, KVT_SEG_USELESS);
+			segs->useless++;
+			nr++;
+		}
+		spin_unlock(&segs->lock);
+		cond_resched();
+	}
+	return nr;
+}
+KVT_EXPORT_FOR_TESTS(kvt_segs_regain);

@@ -420,6 +420,7 @@ static void lp_free(void *arg)
 	struct lp_saved *lp = arg;
 
 	kvfree(lp->saved.jobs);
+	kvfree(lp->saved.left);
 	kvt_log_directory_free(&lp->old);
 }
 
@@ -437,11 +438,22 @@ static struct lp_saved *lp_new(struct kunit *test, u32 nr)
 	return lp;
 }
 
-static void lp_plan(struct lp_saved *lp, bool full)
+static void lp_plan_step(struct lp_saved *lp, const unsigned long *todo, u64 room)
 {
 	kvfree(lp->saved.jobs);
+	kvfree(lp->saved.left);
+	lp->saved.left = NULL;
 	lp->saved.nr_jobs = 0;
-	KUNIT_ASSERT_EQ(lp->test, 0, kvt_plan(&lp->saved, full));
+	lp->saved.todo = todo;
+	KUNIT_ASSERT_EQ(lp->test, 0, kvt_plan(&lp->saved, room));
+}
+
+static void lp_plan(struct lp_saved *lp, bool full)
+{
+	DECLARE_BITMAP(all, 16);
+
+	bitmap_fill(all, 16);
+	lp_plan_step(lp, full ? all : NULL, U64_MAX);
 }
 
 /* Bytes of a range. */
@@ -550,6 +562,106 @@ static void what_is_written_of_each_range_is_as_little_as_may_be(struct kunit *t
 	}
 }
 
+/*
+ * Ranges: a letter is the segment of the base, and the range is small if it is a capital; '-' is
+ * empty, and '+' has changed since.  There is room for some ranges of full size.
+ */
+static const struct lp_step {
+	const char *ranges;
+	u32 room;
+	const char *jobs;
+	const char *changed;	/* 'x': the range has changed; NULL: only those with '+' */
+	u32 more;		/* live in ranges that have changed, beyond what was written */
+	const char *todo;	/* 'x': the range is to be written; NULL: all are */
+	u32 tries;		/* for which there was no room */
+} lg_steps[] = {
+	{ "aabbbc", 1, ".....B" },
+	{ "aabbbc", 3, "Bb...B" },
+	{ "aabbbc", 5, "Bb...B" },
+	{ "aabbbc", 6, "Bbbbbb" },
+	{ "babab", 2, ".B.B." },
+	{ "bbaaa", 0, "Bb..." },
+	{ "+ab+", 1, ".B.." },
+	{ "+ab+", 2, "Bbbb" },
+	{ "a+a", 1, "B.B" },
+	{ "a-a", 1, "Bbb" },
+	{ "-ab-", 1, "Bb.." },
+	{ "aBbbb", 1, "B...." },
+	{ "aBbbb", 2, "Bb..." },
+	{ "bbBBa", 2, "..Bbb" },
+	{ "bBBBBBBBBBa", 2, "..Bbbbbbbbb" },
+	{ "abBbb", 2, "B...." },
+	{ "+ab+", 3, ".Bb.", .more = 4 },
+	{ "+ab+", 6, "Bbbb", .more = 4 },
+	{ "aab", 2, "..B" },
+	{ "aab", 2, "Bb.", .changed = "..x", .more = 2 },
+	{ "aab", 2, "..B", .changed = "x..", .more = 2 },
+	{ "aab", 2, "Bb.", .tries = 1 },
+	{ "aabbbc", 3, "..Bbb.", .tries = 2 },
+	{ "aaa", 1, "Bbb", .tries = 1 },
+	{ "aaabb", 2, "...Bb", .todo = "x..xx" },
+	{ "aaabb", 3, "B..Bb", .todo = "x..xx" },
+	{ "aaa+b", 2, "B...B", .todo = "x..xx", .more = 4 },
+};
+
+static void lp_step_ranges(struct lp_saved *lp, const struct lp_step *step, u32 bytes)
+{
+	struct kvt_log_range *range;
+	u32 i, size;
+	char what;
+
+	lp->saved.live = (u64)step->more * bytes;
+	for (i = 0; step->ranges[i]; i++) {
+		what = step->ranges[i];
+		size = isupper(what) ? bytes / 8 : bytes;
+		range = lp_add(lp, isalpha(what), size, 0);
+		if (range->nr_pieces) {
+			range->piece[0].pos.segment = tolower(what);
+			lp->saved.live += size;
+		}
+		if (what == '+' || (step->changed && step->changed[i] == 'x'))
+			lp->saved.marks[i] = KVT_MARK_WHOLE;
+	}
+	lp->saved.tries = step->tries;
+}
+
+/* Make the step's plan.  Returns whether it leaves something to later steps. */
+static bool lp_step_plan(struct lp_saved *lp, const struct lp_step *step, u32 bytes, char *jobs)
+{
+	DECLARE_BITMAP(todo, 16);
+	bool left = false;
+	u32 i;
+
+	bitmap_zero(todo, 16);
+	for (i = 0; i < lp->old.nr; i++)
+		__assign_bit(i, todo, !step->todo || step->todo[i] == 'x');
+	lp_plan_step(lp, todo, step->room * bytes);
+	lp_jobs(lp, jobs);
+	for (i = 0; i < lp->old.nr; i++)
+		left |= test_bit(i, todo) && jobs[i] == '.';
+	return left;
+}
+
+/* Segments become free as early as possible, and what was written takes little room until then. */
+static void a_step_writes_what_frees_segments_at_the_least_cost(struct kunit *test)
+{
+	u32 bytes = lp_bytes(test), i;
+	struct lp_saved *lp;
+	char jobs[16];
+	bool left;
+
+	for (i = 0; i < ARRAY_SIZE(lg_steps); i++) {
+		const struct lp_step *step = &lg_steps[i];
+
+		lp = lp_new(test, strlen(step->ranges));
+		lp_step_ranges(lp, step, bytes);
+		left = lp_step_plan(lp, step, bytes, jobs);
+		KUNIT_EXPECT_STREQ_MSG(test, jobs, step->jobs, "row %u: of %s, room for %u", i,
+				       step->ranges, step->room);
+		KUNIT_EXPECT_EQ(test, left, !!lp->saved.left);
+	}
+}
+
 static void deltas_have_half_of_their_base_at_most(struct kunit *test)
 {
 	u32 bytes = lp_bytes(test);
@@ -603,15 +715,15 @@ static void a_checkpoint_frees_as_much_as_it_says(struct kunit *test)
 	kvt_segs_mark(segs, 1, KVT_SEG_CHECKPOINT, 0);
 	kvt_segs_mark(segs, 2, KVT_SEG_LOG, 5);
 	kvt_segs_mark(segs, 3, KVT_SEG_LOG, 6);
-	kvt_segs_save_begin(segs, 5, true);
+	kvt_segs_save_begin(segs, 5, true, false);
 	KUNIT_EXPECT_EQ(test, 3, segs->useless);
 	/* Whether it keeps segments of earlier checkpoints is not known yet. */
-	kvt_segs_save_begin(segs, 5, false);
+	kvt_segs_save_begin(segs, 5, false, false);
 	KUNIT_EXPECT_EQ(test, 1, segs->useless);
 	kvt_segs_mark(segs, 4, KVT_SEG_NEW, 0);
 	segs->seg[0].kept = true;
 	segs->seg[4].kept = true;
-	kvt_segs_save_end(segs, 5, true);
+	kvt_segs_step_end(segs, 5, true, true);
 	KUNIT_EXPECT_EQ(test, 2, segs->useless);
 	KUNIT_EXPECT_EQ(test, KVT_SEG_CHECKPOINT, segs->seg[0].state);
 	KUNIT_EXPECT_EQ(test, KVT_SEG_USELESS, segs->seg[1].state);
@@ -619,14 +731,93 @@ static void a_checkpoint_frees_as_much_as_it_says(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, KVT_SEG_LOG, segs->seg[3].state);
 	KUNIT_EXPECT_EQ(test, KVT_SEG_CHECKPOINT, segs->seg[4].state);
 	/* A failed checkpoint frees what it has taken, and nothing else. */
-	kvt_segs_save_begin(segs, 6, false);
+	kvt_segs_save_begin(segs, 6, false, false);
 	kvt_segs_mark(segs, 5, KVT_SEG_NEW, 0);
-	kvt_segs_save_end(segs, 6, false);
+	kvt_segs_step_end(segs, 6, false, true);
 	KUNIT_EXPECT_EQ(test, 1, segs->useless);
 	KUNIT_EXPECT_EQ(test, KVT_SEG_CHECKPOINT, segs->seg[0].state);
 	KUNIT_EXPECT_EQ(test, KVT_SEG_LOG, segs->seg[3].state);
 	KUNIT_EXPECT_EQ(test, KVT_SEG_CHECKPOINT, segs->seg[4].state);
 	KUNIT_EXPECT_EQ(test, KVT_SEG_USELESS, segs->seg[5].state);
+}
+
+static void segs_expect(struct kunit *test, const struct kvt_seg_table *segs, const char *states)
+{
+	static const char names[] = { '.', 'l', 'c', 'n', 'u' };
+	char now[9];
+	u32 i;
+
+	for (i = 0; i < 8; i++)
+		now[i] = names[segs->seg[i].state];
+	now[8] = 0;
+	KUNIT_EXPECT_STREQ(test, states, now);
+}
+
+/* A step but the last frees only what its directory has replaced. */
+static void a_step_frees_no_log_and_nothing_that_is_needed(struct kunit *test)
+{
+	struct kvt_seg_table *segs = kunit_kzalloc(test, sizeof(*segs), GFP_KERNEL);
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, segs);
+	KUNIT_ASSERT_EQ(test, 0, kvt_segs_init(segs, 8));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, segs_free, segs));
+	for (i = 0; i < 3; i++)
+		kvt_segs_mark(segs, i, KVT_SEG_CHECKPOINT, 0);
+	kvt_segs_mark(segs, 3, KVT_SEG_LOG, 5);
+	kvt_segs_save_begin(segs, 5, true, false);
+	KUNIT_EXPECT_EQ(test, 4, segs->useless);
+	/* It writes bases to 4 and a directory to 5, and frees 0. */
+	kvt_segs_mark(segs, 4, KVT_SEG_NEW, 0);
+	kvt_segs_mark(segs, 5, KVT_SEG_NEW, 0);
+	for (i = 1; i < 6; i++)
+		segs->seg[i].kept = i != 3;
+	kvt_segs_step_end(segs, 5, true, false);
+	segs_expect(test, segs, "ucclcc..");
+	/* The rest of what there was is freed at the end.  Until then all of the room is kept. */
+	KUNIT_EXPECT_EQ(test, 3, segs->useless);
+	KUNIT_EXPECT_EQ(test, 0, segs->taken);
+	KUNIT_EXPECT_TRUE(test, segs->saving);
+	/* The next step fails. */
+	kvt_segs_mark(segs, 6, KVT_SEG_NEW, 0);
+	kvt_segs_step_end(segs, 5, false, true);
+	segs_expect(test, segs, "ucclccu.");
+	KUNIT_EXPECT_FALSE(test, segs->saving);
+	/* Another checkpoint, in one step. */
+	kvt_segs_save_begin(segs, 5, true, false);
+	KUNIT_EXPECT_EQ(test, 5, segs->useless);
+	kvt_segs_mark(segs, 7, KVT_SEG_NEW, 0);
+	segs->seg[7].kept = true;
+	kvt_segs_step_end(segs, 5, true, true);
+	segs_expect(test, segs, "uuuuuuuc");
+}
+
+/* The steps of a checkpoint free segments without a discard.  Some are taken by later steps. */
+static void what_was_freed_without_a_discard_is_discarded_later(struct kunit *test)
+{
+	struct kvt_part *part = kunit_kzalloc(test, sizeof(*part), GFP_KERNEL);
+	struct kvt_seg_table *segs = &part->segs;
+	struct kvt_log_pos pos;
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, part);
+	KUNIT_ASSERT_EQ(test, 0, kvt_segs_init(segs, 8));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, segs_free, segs));
+	for (i = 1; i < 5; i++)
+		kvt_segs_mark(segs, i, KVT_SEG_USELESS, 0);
+	segs->useless = 4;
+	segs->next = 2;
+	kvt_segs_give(part, U32_MAX, false);
+	segs_expect(test, segs, "........");
+	KUNIT_EXPECT_EQ(test, 0, kvt_segs_take(segs, 0, KVT_SEG_LOG, &pos));
+	kvt_segs_regain(segs, U32_MAX);
+	segs_expect(test, segs, ".uluu...");
+	KUNIT_EXPECT_EQ(test, 3, segs->useless);
+	KUNIT_EXPECT_EQ(test, 4, segs->nr_free);
+	/* One that was taken meanwhile is another one. */
+	kvt_segs_mark(segs, 2, KVT_SEG_FREE, 0);
+	kvt_segs_regain(segs, U32_MAX);
+	segs_expect(test, segs, ".u.uu...");
 }
 
 static struct kunit_case log_ranges_cases[] = {
@@ -635,9 +826,12 @@ static struct kunit_case log_ranges_cases[] = {
 	KUNIT_CASE(marks_given_back_are_there_again),
 	KUNIT_CASE(late_marks_go_to_all_ranges_that_may_have_the_keys),
 	KUNIT_CASE(what_is_written_of_each_range_is_as_little_as_may_be),
+	KUNIT_CASE(a_step_writes_what_frees_segments_at_the_least_cost),
 	KUNIT_CASE(deltas_have_half_of_their_base_at_most),
 	KUNIT_CASE(how_many_pieces_are_many_differs),
 	KUNIT_CASE(a_checkpoint_frees_as_much_as_it_says),
+	KUNIT_CASE(a_step_frees_no_log_and_nothing_that_is_needed),
+	KUNIT_CASE(what_was_freed_without_a_discard_is_discarded_later),
 	{}
 };
 

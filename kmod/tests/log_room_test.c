@@ -59,12 +59,14 @@ struct lr {
 	bool grows;		/* streams write new keys, so the store grows */
 	u64 max;		/* the most live bytes */
 	u32 large;		/* how many sixteenths of these are in records of maximum size */
+	u32 step_segments;	/* the parameter as it was */
 };
 
 static void lr_free(void *arg)
 {
 	struct lr *lr = arg;
 
+	WRITE_ONCE(kvt_log_step_segments, lr->step_segments);
 	percpu_counter_destroy(&lr->space.live);
 }
 
@@ -75,6 +77,7 @@ static struct lr *lr_new(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, lr);
 	KUNIT_ASSERT_EQ(test, 0, percpu_counter_init(&lr->space.live, 0, GFP_KERNEL));
+	lr->step_segments = kvt_log_step_segments;
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, lr_free, lr));
 	lr->test = test;
 	lr->state.alive = true;
@@ -571,6 +574,150 @@ static void a_checkpoint_leaves_room_for_what_it_commits(struct kunit *test)
 	lr_check_all(test, ends_fit_anyway);
 }
 
+/* End a step that is not the last one of its checkpoint, and frees nothing. */
+static bool step_ends(struct lr_dev *d)
+{
+	struct kvt_seg_table *segs = &d->part->segs;
+
+	if (!end_fits(d, true))
+		return false;
+	d->log += d->drain + 1;
+	d->old += segs->taken;
+	segs->taken = 0;
+	segs->leave = 0;
+	return true;
+}
+
+/* Make such a step, with half of the room.  Returns whether there is any. */
+static bool step_begins(struct lr *lr, u32 tries)
+{
+	u32 taken = 0, i;
+
+	if (kvt_room_step(&lr->space, 0, tries, false) == U64_MAX ||
+	    kvt_room_step_begin(&lr->space, false))
+		return false;
+	for (i = 0; i < lr->devs.nr; i++) {
+		part_take(&lr->dev[i], 2);
+		taken += lr->dev[i].part->segs.taken;
+	}
+	return taken;
+}
+
+/* Whether there is room on all devices when the streams' full buffers have been committed. */
+static bool all_have(const struct lr *lr, bool (*has)(const struct lr_dev *d))
+{
+	u32 end, i;
+	bool may;
+
+	for (i = 0; i < lr->devs.nr; i++) {
+		const struct lr_dev *d = &lr->dev[i];
+
+		end = d->drain + 1;
+		if (d->part->segs.nr_free < end)
+			return false;
+		d->part->segs.nr_free -= end;
+		may = has(d);
+		d->part->segs.nr_free += end;
+		if (!may)
+			return false;
+	}
+	return true;
+}
+
+/* For a checkpoint of everything before the next life. */
+static bool next_saves(const struct lr_dev *d)
+{
+	return d->part->segs.nr_free >= d->chunks;
+}
+
+/* For the next life, with an epoch that it carries, to end without a checkpoint. */
+static bool next_ends(const struct lr_dev *d)
+{
+	return kvt_room_ends(d->part, d->ahead + d->drain);
+}
+
+/*
+ * Make such steps as long as there is room.  Others fill the streams' buffers again each time.  The
+ * life can be ended after each step, and if a crash ends it, the next one can begin; with a
+ * checkpoint if @saves.
+ */
+static bool steps_leave_room(struct lr *lr, u32 tries, bool saves)
+{
+	u32 i;
+
+	for (i = 0; i < lr->devs.nr; i++)
+		checkpoint_begins(&lr->dev[i]);
+	while (step_begins(lr, tries)) {
+		for (i = 0; i < lr->devs.nr; i++)
+			if (!step_ends(&lr->dev[i]))
+				return false;
+		if (!all_have(lr, next_saves) && (saves || !all_have(lr, next_ends)))
+			return false;
+	}
+	return true;
+}
+
+/* Forget a checkpoint that has not ended. */
+static void checkpoint_forgotten(struct lr_dev *d)
+{
+	struct kvt_seg_table *segs = &d->part->segs;
+
+	segs->saving = false;
+	segs->useless = 0;
+	segs->taken = 0;
+	segs->leave = 0;
+}
+
+/*
+ * Begin steps when the log is empty; or, if @parts is not 0, when it is full; if it is more than 1,
+ * earlier checkpoints have left only a part of the room that is kept for one.  So there is room
+ * for a checkpoint at first, unless one has failed, or there is only such a part.  With a full list
+ * of lives, the next one can begin only with a checkpoint.
+ */
+static bool steps_fit(struct lr *lr, u64 live, u32 parts, u32 tries, bool full)
+{
+	u32 free, left, i;
+
+	lr_live(lr, live);
+	for (i = 0; i < lr->devs.nr; i++) {
+		lr->super[i].nr_lives = cpu_to_le32(full ? KVTREE_LOG_LIVES_MAX : 1);
+		checkpoint_forgotten(&lr->dev[i]);
+		if (!life_begins(&lr->dev[i], true))
+			return false;
+	}
+	if (parts)
+		others_take(lr);
+	for (i = 0; i < lr->devs.nr; i++) {
+		free = lr->dev[i].part->segs.nr_free;
+		left = free / max(parts, 1U);
+		lr->dev[i].part->segs.nr_free = left;
+		lr->dev[i].old += free - left;
+	}
+	return steps_leave_room(lr, tries, full || (!tries && parts <= 1));
+}
+
+/* In turn, steps are small, or as large as there is room for. */
+static bool all_steps_fit(struct lr *lr)
+{
+	u32 parts, tries, full;
+	u64 half = lr->max / 2;
+
+	WRITE_ONCE(kvt_log_step_segments, !kvt_log_step_segments);
+	for (full = 0; full <= 1; full++)
+		for (tries = 0; tries <= 1; tries++)
+			for (parts = 0; parts <= LR_ROUNDS; parts++)
+				if (!steps_fit(lr, 0, parts, tries, full) ||
+				    !steps_fit(lr, half, parts, tries, full) ||
+				    !steps_fit(lr, 2 * half, parts, tries, full))
+					return false;
+	return true;
+}
+
+static void the_next_life_can_begin_after_each_step(struct kunit *test)
+{
+	lr_check_all(test, all_steps_fit);
+}
+
 static bool store_may_hold(struct lr *lr)
 {
 	u64 capacity = 0;
@@ -642,6 +789,7 @@ static struct kunit_case log_room_cases[] = {
 	KT_CASE_LONG(a_full_device_has_room_for_one_checkpoint_after_another),
 	KT_CASE_LONG(a_full_device_has_room_for_what_grows_on_others),
 	KT_CASE_LONG(a_checkpoint_leaves_room_for_what_it_commits),
+	KT_CASE_LONG(the_next_life_can_begin_after_each_step),
 	KUNIT_CASE(every_store_may_hold_something_and_less_than_half),
 	KUNIT_CASE(segments_hold_chunks_of_any_size),
 	{}

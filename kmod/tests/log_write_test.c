@@ -27,7 +27,8 @@
 /* A log that writes; its disk has no valid contents, and is not read. */
 struct lw {
 	struct kunit *test;
-	struct kvt_commits *commits;
+	struct kvt_checkpoints *cps;
+	struct kvt_commits *commits;	/* a part of the checkpoints */
 	struct kvt_log *log;		/* a part of the commits */
 	struct kvt_stats stats;
 	struct kvt_value *value;
@@ -62,7 +63,7 @@ static void lw_free(void *arg)
 		percpu_counter_destroy(&lw->log->space.live);
 		kvt_image_exit(&lw->log->image);
 	}
-	kvfree(lw->commits);
+	kvfree(lw->cps);
 	kvt_value_free(lw->value);
 	kvt_stats_exit(&lw->stats);
 }
@@ -105,8 +106,9 @@ static struct lw *lw_new(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, lw_free, lw));
 	KUNIT_ASSERT_EQ(test, 0, kvt_stats_init(&lw->stats));
 	lw->value = kt_value_of(&key, "v", 1);
-	lw->commits = kvzalloc(sizeof(*lw->commits), GFP_KERNEL);
-	KUNIT_ASSERT_TRUE(test, lw->value && lw->commits);
+	lw->cps = kvzalloc(sizeof(*lw->cps), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, lw->value && lw->cps);
+	lw->commits = &lw->cps->commits;
 	log = &lw->commits->log;
 	KUNIT_ASSERT_EQ(test, 0, percpu_counter_init(&log->space.live, 0, GFP_KERNEL));
 	lw->log = log;
@@ -706,6 +708,107 @@ static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 	part->segs.nr = LW_SEGMENTS;
 }
 
+/* What a step may write fits, with padding, between what is free and what it must leave. */
+static void a_step_leaves_the_room_for_its_end(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_space *space = &lw->log->space;
+	struct kvt_part *part = &space->part[0];
+	u32 was = part->segs.nr_free, keep, left;
+	u64 room;
+
+	part->dev->super->segment_blocks = cpu_to_le32(KVTREE_LOG_SEGMENT_MIN);
+	part->segs.full = true;
+	part->segs.saving = true;
+	/* More is live than there is room for. */
+	percpu_counter_set(&space->live, LW_SEGMENTS * lw_segment(part));
+	for (part->segs.nr_free = 0; part->segs.nr_free < LW_SEGMENTS; part->segs.nr_free++) {
+		room = kvt_room_step(space, 0, 0, false);
+		keep = kvt_room_keep(part, KVT_ROOM_SAVE) + KVT_PLACES;
+		left = part->segs.nr_free > keep ? part->segs.nr_free - keep : 0;
+		KUNIT_EXPECT_EQ(test, left, !!room * left);
+		KUNIT_EXPECT_LE(test, room + room / 8, left * lw_segment(part));
+		KUNIT_EXPECT_EQ(test, room / 4, kvt_room_step(space, 0, 2, false));
+		KUNIT_EXPECT_EQ(test, room / 2, kvt_room_step(space, room - room / 2, 0, false));
+		KUNIT_EXPECT_EQ(test, 0, kvt_room_step(space, left * lw_segment(part), 0, false));
+		KUNIT_EXPECT_EQ(test, room, kvt_room_step(space, 0, 0, true));
+		KUNIT_EXPECT_EQ(test, part->segs.nr_free + KVT_PLACES < keep ? KVT_LOG_NO_ROOM : 0,
+				kvt_room_step_begin(space, false));
+		KUNIT_EXPECT_EQ(test, 0, kvt_room_step_begin(space, true));
+	}
+	/* Then there is room for everything, and steps that are wanted must not take it. */
+	part->segs.leave = 0;
+	percpu_counter_set(&space->live, 0);
+	part->segs.nr_free = kvt_room_keep(part, KVT_ROOM_SAVE) + KVT_PLACES;
+	KUNIT_EXPECT_EQ(test, U64_MAX, kvt_room_step(space, 0, 0, false));
+	KUNIT_EXPECT_EQ(test, U64_MAX, kvt_room_step(space, 0, 1, true));
+	KUNIT_EXPECT_NE(test, U64_MAX, kvt_room_step(space, 0, 1, false));
+	part->segs.nr_free = 0;
+	lw->log->state.alive = false;
+	KUNIT_EXPECT_EQ(test, U64_MAX, kvt_room_step(space, 0, 0, false));
+	part->segs.nr_free = was;
+}
+
+/* Each step writes the whole directory.  If it wrote little else, all of them would write much. */
+static void a_step_writes_more_than_a_directory(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_space *space = &lw->log->space;
+	struct kvt_part *part = &space->part[0];
+	u32 was = part->segs.nr_free, least;
+	u64 directory, segment;
+
+	part->dev->super->segment_blocks = cpu_to_le32(KVTREE_LOG_SEGMENT_MIN);
+	segment = kvt_part_segment(part);
+	percpu_counter_set(&space->live, 100000 * segment);
+	part->segs.full = true;
+	part->segs.nr_free = 1000;
+	for (directory = 0; directory < 100 * segment; directory += segment / 3)
+		KUNIT_EXPECT_GE(test, kvt_room_step(space, directory, 0, false), directory / 2);
+	/* A checkpoint before the next life writes it, too, however little is live. */
+	percpu_counter_set(&space->live, 0);
+	kvt_room_step(space, 0, 1, false);
+	least = part->segs.leave;
+	kvt_room_step(space, directory, 1, false);
+	KUNIT_EXPECT_LE(test, directory, (part->segs.leave - least) * segment);
+	part->segs.leave = 0;
+	part->segs.nr_free = was;
+}
+
+/* Whether they have made steps does not matter: these may write the same again and again. */
+static void checkpoints_without_room_are_counted_unless_they_make_some(struct kunit *test)
+{
+	static const struct {
+		int err;
+		u32 free;
+		u32 counted;
+	} attempts[] = {
+		{ KVT_LOG_NO_ROOM, 10, 1 },
+		{ KVT_LOG_NO_ROOM, 12, 1 },
+		{ KVT_LOG_NO_ROOM, 12, 2 },
+		{ KVT_LOG_NO_ROOM, 11, 3 },
+		{ KVT_LOG_NO_ROOM, 12, 4 },
+		{ -EINTR, 20, 4 },
+		{ KVT_LOG_NO_ROOM, 13, 4 },
+		{ 0, 30, 0 },
+		{ KVT_LOG_NO_ROOM, 5, 1 },
+		{ KVT_LOG_NO_ROOM, 6, 1 },
+		{ KVT_LOG_NO_ROOM, 6, 2 },
+	};
+	struct lw *lw = lw_new(test);
+	struct kvt_part *part = &lw->log->space.part[0];
+	u32 was = part->segs.nr_free, i;
+
+	/* Only count them. */
+	set_bit(KVT_LOG_CLOSED, &lw->log->state.flags);
+	for (i = 0; i < ARRAY_SIZE(attempts); i++) {
+		part->segs.nr_free = attempts[i].free;
+		kvt_checkpoint_judge(lw->cps, attempts[i].err);
+		KUNIT_EXPECT_EQ_MSG(test, attempts[i].counted, lw->cps->no_room, "attempt %u", i);
+	}
+	part->segs.nr_free = was;
+}
+
 /* A stream's records enlarge the next checkpoint on all devices, so all must have room for it. */
 static void a_stream_takes_a_segment_if_all_devices_have_room(struct kunit *test)
 {
@@ -797,6 +900,50 @@ static struct lw *lw_new_room(struct kunit *test, u32 nr)
 	return lw;
 }
 
+static void lw_saved_free(void *arg)
+{
+	struct kvt_saved *saved = arg;
+
+	kvfree(saved->dev[0].table);
+}
+
+/* Write a chunk of a directory where there are @rest blocks.  Returns the segment that it is in. */
+static u32 lw_directory(struct lw *lw, struct kvt_saved *saved, u32 rest)
+{
+	struct kvt_log_pos *at = &lw->log->space.part[0].image[KVT_PLACE_REST];
+	struct kvt_log_buf buf = { .used = 100, .nr_records = 1 };
+	u8 *stage = kunit_kzalloc(lw->test, 1, GFP_KERNEL);
+
+	buf.data = kunit_kzalloc(lw->test, KVTREE_LOG_BLOCK, GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(lw->test, stage && buf.data);
+	at->segment = LW_STREAM + 1;
+	at->block = LW_SMALL - rest;
+	KUNIT_ASSERT_EQ(lw->test, 0, kvt_saved_flush(saved, &buf, stage));
+	return at->segment;
+}
+
+/* Other chunks go to another device if one has no room, but its table cannot. */
+static void a_directory_leaves_room_for_the_table_behind_it(struct kunit *test)
+{
+	u32 many = 4 * KVTREE_LOG_BLOCK / sizeof(struct kvtree_log_extent);
+	struct lw *lw = lw_new_room(test, 1);
+	struct kvt_saved *saved = kunit_kzalloc(test, sizeof(*saved), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, saved);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, lw_saved_free, saved));
+	mutex_init(&saved->lock);
+	saved->log = lw->log;
+	KUNIT_EXPECT_EQ(test, LW_STREAM + 1, lw_directory(lw, saved, 2));
+	/* With so many extents, the table has more blocks. */
+	saved->dev[0].nr = many;
+	saved->dev[0].room = many + 1;
+	kvfree(saved->dev[0].table);
+	saved->dev[0].table = kvzalloc(struct_size(saved->dev[0].table, extents, many + 1),
+				       GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, saved->dev[0].table);
+	KUNIT_EXPECT_EQ(test, LW_STREAM, lw_directory(lw, saved, 5));
+}
+
 static void streams_of_a_device_share_its_segment(struct kunit *test)
 {
 	struct lw *lw = lw_new_room(test, 1);
@@ -828,9 +975,9 @@ static void a_segment_stays_until_all_streams_epochs_are_of_no_use(struct kunit 
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, 1, 3, &pos));
 	KUNIT_ASSERT_EQ(test, 2, pos.segment);
 	part->segs.nr = 3;
-	kvt_segs_save_begin(&part->segs, 1, true);
+	kvt_segs_save_begin(&part->segs, 1, true, false);
 	KUNIT_EXPECT_EQ(test, 1, part->segs.useless);
-	kvt_segs_save_begin(&part->segs, 2, true);
+	kvt_segs_save_begin(&part->segs, 2, true, false);
 	KUNIT_EXPECT_EQ(test, 2, part->segs.useless);
 	part->segs.saving = false;
 	part->segs.nr = LW_SEGMENTS;
@@ -979,6 +1126,10 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_recount_ends_when_it_is_told),
 	KUNIT_CASE(a_table_describes_all_that_a_store_may_hold),
 	KUNIT_CASE(what_others_leave_is_enough_for_a_checkpoint),
+	KUNIT_CASE(a_step_leaves_the_room_for_its_end),
+	KUNIT_CASE(a_step_writes_more_than_a_directory),
+	KUNIT_CASE(a_directory_leaves_room_for_the_table_behind_it),
+	KUNIT_CASE(checkpoints_without_room_are_counted_unless_they_make_some),
 	KUNIT_CASE(a_log_waits_for_no_others_devices),
 	KUNIT_CASE(a_stream_takes_a_segment_if_all_devices_have_room),
 	KUNIT_CASE(streams_are_so_many_that_there_is_room_for_what_is_live),

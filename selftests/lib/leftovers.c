@@ -56,6 +56,7 @@ static struct {
 	{ .path = PARAMETERS "log_replay_mb" }, { .path = PARAMETERS "log_idle_ms" },
 	{ .path = PARAMETERS "reclaim_bound_mb" }, { .path = PARAMETERS "reclaim_batch" },
 	{ .path = PARAMETERS "engine" }, { .path = PARAMETERS "bpf_iter_max" },
+	{ .path = PARAMETERS "log_step_segments" },
 };
 
 static void read_params(void)

@@ -140,6 +140,17 @@ struct kvt_log_range {
 	struct kvt_log_piece piece[];	/* the oldest first */
 };
 
+/* The size of all its pieces. */
+static inline u64 kvt_log_range_bytes(const struct kvt_log_range *range)
+{
+	u64 bytes = 0;
+	u32 i;
+
+	for (i = 0; i < range->nr_pieces; i++)
+		bytes += kvt_log_piece_bytes(&range->piece[i]);
+	return bytes;
+}
+
 /* The ranges of a store, in ascending order. */
 struct kvt_log_directory {
 	u32 nr;
