@@ -6,6 +6,8 @@
  * a few thousand keys have the effect of millions.
  */
 #include <endian.h>
+#include <errno.h>
+#include <linux/kvtree_format.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@
 #include "kselftest_harness.h"
 #include "lib/durable.h"
 #include "lib/faults.h"
+#include "lib/knobs.h"
 #include "lib/kvt_test.h"
 
 #define DISKS	3
@@ -372,6 +375,8 @@ FIXTURE(killed) {
 	struct kvt_disk disk;
 	char idle[16];		/* the parameters as they were */
 	char savers[16];
+	char bytes[16];
+	char step[16];
 };
 
 FIXTURE_SETUP(killed)
@@ -383,6 +388,8 @@ FIXTURE_SETUP(killed)
 	snprintf(self->name, sizeof(self->name), "killed-%d", getpid());
 	kvt_set_param(KVT_IDLE_MS, "0", self->idle, sizeof(self->idle));
 	kvt_set_param(KVT_SAVERS, "1", self->savers, sizeof(self->savers));
+	kvt_set_param(KVT_RANGE_BYTES, "1024", self->bytes, sizeof(self->bytes));
+	kvt_set_param(KVT_STEP_SEGMENTS, "1", self->step, sizeof(self->step));
 	kvt_fault_disk(&self->disk, 0);
 	kvt_fault_resize(&self->disk, SIZE);
 	ASSERT_EQ(0, kvt_format(&self->disk, 1));
@@ -394,6 +401,8 @@ FIXTURE_TEARDOWN(killed)
 	kvt_close_detach(self->dev, self->name, &self->fd);
 	kvt_set_param(KVT_IDLE_MS, self->idle, NULL, 0);
 	kvt_set_param(KVT_SAVERS, self->savers, NULL, 0);
+	kvt_set_param(KVT_RANGE_BYTES, self->bytes, NULL, 0);
+	kvt_set_param(KVT_STEP_SEGMENTS, self->step, NULL, 0);
 	close(self->dev);
 }
 
@@ -561,6 +570,261 @@ TEST_F(killed, what_a_checkpoint_has_not_written_is_free)
 		ASSERT_EQ(0, kvt_put(self->fd, kvt_bytes("large", 5),
 				     kvt_bytes(large, sizeof(large)), NULL));
 	again(_metadata, self);
+}
+
+/*
+ * So many keys with ranges of their own need such a large directory that everything is written
+ * again, in steps; unless as much is live besides.
+ */
+#define TINY	26000u
+#define COLUMNS	2000u
+#define BESIDES	16	/* MiB */
+/* Of a step: after the commit and the tables, and after each copy of the superblock. */
+#define STEP_FLUSHES	4
+
+static void put_tiny(int fd)
+{
+	__u32 i;
+
+	kvt_set_param(KVT_RANGE_BYTES, "64", NULL, 0);
+	for (i = 0; i < TINY; i++)
+		put(fd, i, 0);
+	for (i = 0; i < COLUMNS; i++)
+		put_columns(fd, TINY + i, 0);
+	KVT_CHECK(kvt_sync(fd) == 0);
+	KVT_CHECK(kvt_checkpoint(fd) == 0);
+}
+
+/* Change a part of the keys everywhere, another one with each change, and remove some. */
+static void change_tiny(int fd, __u32 change)
+{
+	__u32 i;
+
+	for (i = change % 7; i < TINY; i += 7) {
+		put(fd, i, change);
+		if (i % 5 == 0)
+			drop(fd, i + 3);
+	}
+	for (; i < TINY + COLUMNS; i += 7)
+		put_columns(fd, i, change);
+	KVT_CHECK(kvt_sync(fd) == 0);
+}
+
+/* Change keys everywhere, and kill a checkpoint after its first step. */
+static void kill_after_step(struct __test_metadata *_metadata, struct _test_data_killed *self,
+			    __u32 change)
+{
+	__u64 flushes;
+
+	change_tiny(self->fd, change);
+	flushes = kvt_stat(self->fd, KVTREE_STAT_LOG_FLUSHES);
+	kill_checkpoint(_metadata, self, 90);
+	EXPECT_LE(flushes + STEP_FLUSHES, kvt_stat(self->fd, KVTREE_STAT_LOG_FLUSHES));
+}
+
+TEST_F(killed, what_steps_have_left_is_not_lost)
+{
+	put_tiny(self->fd);
+	kill_after_step(_metadata, self, 1);
+	again(_metadata, self);
+	kill_after_step(_metadata, self, 2);
+	append(_metadata, self, BESIDES);
+	ASSERT_EQ(0, kvt_checkpoint(self->fd));
+	EXPECT_EQ(0, kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINTS_FULL));
+	again(_metadata, self);
+}
+
+/* Bytes that a checkpoint writes. */
+static __u64 checkpoint_bytes(struct _test_data_killed *self)
+{
+	__u64 before = kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINT_BYTES);
+
+	KVT_CHECK(kvt_checkpoint(self->fd) == 0);
+	return kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINT_BYTES) - before;
+}
+
+TEST_F(killed, a_checkpoint_of_everything_goes_on_where_one_was_interrupted)
+{
+	__u64 before, rest, all;
+	__u32 i;
+
+	put_tiny(self->fd);
+	kill_after_step(_metadata, self, 1);
+	kill_checkpoint(_metadata, self, 90);
+	/* Some of these were written, and have to be written again. */
+	for (i = 0; i < TINY; i += 1000)
+		put(self->fd, i, 2);
+	ASSERT_EQ(0, kvt_sync(self->fd));
+	before = kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINT_BYTES);
+	/* What was written counts from the beginning. */
+	EXPECT_LT(0, watch(_metadata, self, 2));
+	rest = kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINT_BYTES) - before;
+	EXPECT_EQ(2, kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINTS_FULL));
+	again(_metadata, self);
+	all = checkpoint_bytes(self);
+	EXPECT_EQ(1, kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINTS_FULL));
+	TH_LOG("%llu bytes, and then %llu", rest, all);
+	EXPECT_LT(rest + rest / 8, all);
+}
+
+/* There is no memory for the new ranges of a step, when the one before has taken effect. */
+TEST_F(killed, a_step_without_memory_is_left_to_the_next_checkpoint)
+{
+	__u64 start, end, flushes;
+	int status;
+	pid_t child;
+
+	if (access(KVT_DEBUGFS "failslab/require-start", F_OK) ||
+	    !kvt_function_range("kvt_ranges_make", &start, &end))
+		SKIP(return, "the kernel cannot select allocations by their caller");
+	put_tiny(self->fd);
+	change_tiny(self->fd, 1);
+	flushes = kvt_stat(self->fd, KVTREE_STAT_LOG_FLUSHES);
+	child = checkpoint_held(self, 90);
+	ASSERT_TRUE(kvt_eventually(write_is_held, &self->disk));
+	EXPECT_LE(flushes + STEP_FLUSHES, kvt_stat(self->fd, KVTREE_STAT_LOG_FLUSHES));
+	kvt_knobs_of_memory();
+	kvt_knob_range("failslab", start, end);
+	kvt_knob("failslab", "times", "-1");
+	kvt_knob("failslab", "probability", "100");
+	kvt_fault_hold(&self->disk, false);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	kvt_knobs_of_memory();
+	kvt_knob_range("failslab", 0, ~0ULL);
+	kvt_fault_mend(&self->disk);
+	EXPECT_EQ(1, WIFEXITED(status) && WEXITSTATUS(status));
+	EXPECT_EQ(1, kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINTS_FULL));
+	change_tiny(self->fd, 2);
+	ASSERT_EQ(0, kvt_checkpoint(self->fd));
+	EXPECT_EQ(2, kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINTS_FULL));
+	again(_metadata, self);
+}
+
+TEST_F(killed, steps_write_everything)
+{
+	__u64 steps, whole;
+
+	put_tiny(self->fd);
+	steps = checkpoint_bytes(self);
+	kvt_set_param(KVT_STEP_SEGMENTS, "0", NULL, 0);
+	whole = checkpoint_bytes(self);
+	EXPECT_EQ(3, kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINTS_FULL));
+	/* Each step writes a directory. */
+	TH_LOG("%llu bytes in steps, %llu in one", steps, whole);
+	EXPECT_LT(whole + whole / 4, steps);
+	again(_metadata, self);
+}
+
+/* Crashes in the steps of a checkpoint */
+
+FIXTURE(crashed) {
+	int dev;
+	int fd;
+	char name[KVTREE_NAME_MAX];
+	struct kvt_disk disk[2];
+	char idle[16];		/* the parameters as they were */
+	char savers[16];
+	char bytes[16];
+	char step[16];
+};
+
+FIXTURE_VARIANT(crashed) {
+	int nr;			/* of disks */
+};
+
+FIXTURE_VARIANT_ADD(crashed, one) { .nr = 1 };
+FIXTURE_VARIANT_ADD(crashed, unequal) { .nr = 2 };
+
+FIXTURE_SETUP(crashed)
+{
+	int i;
+
+	if (!kvt_faults_load())
+		SKIP(return, "there are no disks that fail when they are told");
+	self->dev = kvt_open();
+	ASSERT_LE(0, self->dev);
+	snprintf(self->name, sizeof(self->name), "crashed-%d", getpid());
+	kvt_set_param(KVT_IDLE_MS, "0", self->idle, sizeof(self->idle));
+	kvt_set_param(KVT_SAVERS, "2", self->savers, sizeof(self->savers));
+	kvt_set_param(KVT_RANGE_BYTES, "64", self->bytes, sizeof(self->bytes));
+	kvt_set_param(KVT_STEP_SEGMENTS, "1", self->step, sizeof(self->step));
+	for (i = 0; i < variant->nr; i++) {
+		kvt_fault_disk(&self->disk[i], i);
+		kvt_fault_resize(&self->disk[i], SIZE - 100 * i);
+		kvt_fault_cache(&self->disk[i], "keep");
+	}
+	ASSERT_EQ(0, kvt_format(self->disk, variant->nr));
+	ASSERT_EQ(0, kvt_attach_open(self->dev, self->name, self->disk, variant->nr, NULL,
+				     &self->fd));
+}
+
+FIXTURE_TEARDOWN(crashed)
+{
+	kvt_close_detach(self->dev, self->name, &self->fd);
+	kvt_set_param(KVT_IDLE_MS, self->idle, NULL, 0);
+	kvt_set_param(KVT_SAVERS, self->savers, NULL, 0);
+	kvt_set_param(KVT_RANGE_BYTES, self->bytes, NULL, 0);
+	kvt_set_param(KVT_STEP_SEGMENTS, self->step, NULL, 0);
+	close(self->dev);
+}
+
+/* The checkpoint of a detached store. */
+static struct kvtree_log_checkpoint checkpoint_now(const struct kvt_disk *disk)
+{
+	static struct kvtree_log_super super;
+
+	kvt_fault_read(disk, 0, &super);
+	KVT_CHECK(le64toh(super.magic) == KVTREE_LOG_SUPER_MAGIC);
+	return super.checkpoint;
+}
+
+/*
+ * Make a checkpoint during which all disks crash at the n-th flush of one.  Every second crash
+ * loses what was not flushed.  Returns whether there was such a flush.
+ */
+static bool crash_in_step(struct __test_metadata *_metadata, struct _test_data_crashed *self,
+			  int nr, unsigned int n)
+{
+	bool crashed;
+	int err, i;
+
+	kvt_fault_fail(&self->disk[n % nr], "ioerr", "f", (n + nr - 1) / nr, 1);
+	err = kvt_checkpoint(self->fd);
+	crashed = kvt_fault_mend(&self->disk[n % nr]);
+	EXPECT_EQ(crashed ? -EIO : 0, err);
+	EXPECT_EQ(crashed ? -EIO : 0, kvt_close_detach(self->dev, self->name, &self->fd));
+	for (i = 0; n / nr % 2 && i < nr; i++)
+		kvt_fault_cache(&self->disk[i], "lose");
+	return crashed;
+}
+
+/* At any kind of flush.  The log is replayed over what the steps have written. */
+TEST_F(crashed, a_crash_in_any_step_loses_nothing)
+{
+	struct kvtree_log_checkpoint was = { 0 }, is;
+	unsigned int n, every = 2 * variant->nr + 1, steps = 0;
+	bool crashed = true;
+	__u64 digest;
+
+	put_tiny(self->fd);
+	for (n = 1; crashed; n += every) {
+		ASSERT_GT(200, n);
+		change_tiny(self->fd, n);
+		digest = kvt_digest(self->fd);
+		crashed = crash_in_step(_metadata, self, variant->nr, n);
+		is = checkpoint_now(&self->disk[0]);
+		steps += is.epoch == was.epoch && memcmp(&is, &was, sizeof(is));
+		was = is;
+		EXPECT_EQ(0, kvt_check_disks(self->disk, variant->nr));
+		ASSERT_EQ(0, kvt_attach_open(self->dev, self->name, self->disk, variant->nr, NULL,
+					     &self->fd));
+		ASSERT_EQ(digest, kvt_digest(self->fd)) {
+			TH_LOG("flush %u", n);
+		}
+	}
+	TH_LOG("%u flushes, %u crashes after a step that was not the last one", n, steps);
+	EXPECT_LT(1, steps);
+	EXPECT_LT(4 * every, n);
 }
 
 TEST_HARNESS_MAIN

@@ -81,6 +81,7 @@ int kvt_checkpoint(int fd);
 #define KVT_EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
 #define KVT_IDLE_MS	"/sys/module/kvtree/parameters/log_idle_ms"
 #define KVT_SAVERS	"/sys/module/kvtree/parameters/log_savers"
+#define KVT_STEP_SEGMENTS	"/sys/module/kvtree/parameters/log_step_segments"
 #define KVT_RANGE_BYTES	"/sys/module/kvtree/parameters/log_range_bytes"
 #define KVT_COVER_BITS	"/sys/module/kvtree/parameters/log_cover_bits"
 
