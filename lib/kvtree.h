@@ -1340,7 +1340,7 @@ void kvtree_ring_close(struct kvtree_ring *ring);
 int kvtree_ring_uses_uring(const struct kvtree_ring *ring);
 
 /**
- * kvtree_ring_pending() - operations queued or in progress
+ * kvtree_ring_pending() - operations queued, in progress, or not yet reaped
  * @ring: the ring
  *
  * Return: their number

@@ -13,7 +13,7 @@ import (
 // NotFound is fs.ErrNotExist, Exists is fs.ErrExist, AccessDenied and NotAllowed are
 // fs.ErrPermission. Print the error itself, which says more than the constant.
 const (
-	NotFound     = unix.ENOENT       // no such key, or no store of this name
+	NotFound     = unix.ENOENT       // no such key, store, device or file
 	Exists       = unix.EEXIST       // the key is there, or a store of this name
 	Changed      = unix.ECANCELED    // the key has another version: Error.Version
 	Gone         = unix.ESTALE       // the store was destroyed or detached
@@ -24,7 +24,7 @@ const (
 	NoRoom       = unix.EMSGSIZE     // the value is longer than its room: Error.Needed
 	LimitReached = unix.EDQUOT       // the store's limit of bytes or keys
 	Refused      = unix.EKEYREJECTED // the store's validator refused the value
-	NotOffered   = unix.EOPNOTSUPP   // the module does not offer this, or the store is volatile
+	NotOffered   = unix.EOPNOTSUPP   // this store, device, module or kernel does not support it
 	Full         = unix.ENOSPC       // the store's devices are full
 	ReadOnly     = unix.EROFS        // the store is read-only
 	Lost         = unix.EIO          // a change took effect, and will never be durable

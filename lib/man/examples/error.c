@@ -6,7 +6,7 @@
  * Shown in: kvtree_strerror(3)
  *
  * Prints:
- *	no cache: not found: no such key, or no store of this name
+ *	no cache: not found: no such key, store, device or file
  *	using the store "default"
  */
 #include <err.h>

@@ -8,7 +8,7 @@
  * Prints:
  *	short: 3 bytes, in 4
  *	long: 9 bytes, in 9
- *	not found: no such key, or no store of this name
+ *	not found: no such key, store, device or file
  */
 #include <err.h>
 #include <errno.h>
