@@ -28,7 +28,7 @@
 #define DEFAULT_RETRY		msecs_to_jiffies(200)
 
 /*
- * How long those who open the device wait, all together: each of them holds a lock of all
+ * How long callers that open the device wait, all together: each of them holds a lock of all
  * miscellaneous devices.  The program that loads the engine's module may open one of them.
  */
 #define DEFAULT_WAIT		(10 * HZ)
@@ -121,7 +121,7 @@ static void default_work_fn(struct work_struct *work)
 	else if (err)
 		pr_warn_once("kvtree: no store 'default': error %d\n", err);
 	atomic_set(&default_asking, 0);
-	/* If the machine is about to sleep, those who wait must not keep it awake. */
+	/* If the machine is about to sleep, waiting callers must not keep it awake. */
 	wake_up_all(&default_asked);
 }
 
@@ -145,7 +145,7 @@ int kvt_default_store_init(void)
 {
 	struct kvtree_store_create args = default_args();
 	struct kvt_settings_now settings;
-	/* What a user has set wrong is told now, not when the engine is there. */
+	/* Report wrong parameters now, not when the engine is loaded. */
 	int err = kvt_settings_init(&settings, &args) ?: default_make();
 
 	if (err != -ENOPKG)
@@ -166,7 +166,7 @@ void kvt_default_store_start(void)
 }
 
 /**
- * kvt_default_store_exit() - make the store no more
+ * kvt_default_store_exit() - stop trying to make the store
  *
  * Context: module exit, before stores are destroyed; no engine's module is left.
  */

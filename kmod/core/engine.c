@@ -32,7 +32,7 @@ struct kvt_engine {
 /* Protects what engines register.  Not held while a module is loaded. */
 static DEFINE_MUTEX(engines_lock);
 
-/* No user can have modules loaded whose names are not here. */
+/* Users can have only these engines' modules loaded. */
 static struct kvt_engine engines[] = {
 	{ "masstree", &kvt_masstree_ops },
 #ifdef KVT_BWTREE_BUILTIN
@@ -99,7 +99,7 @@ static int engine_ask(const struct kvt_engine *engine)
  * Context: process context, sleeps.  Holds no lock, and is not in the init of this module, which
  * the engine's module needs.
  *
- * Return: 0, whether or not it is there now; -EINVAL: there is no engine of that name; -EBUSY:
+ * Return: 0, whether or not it is loaded now; -EINVAL: there is no engine of that name; -EBUSY:
  * the machine is about to sleep, and starts no program that could load it.
  */
 int kvt_engine_ask(const char *name)
@@ -153,7 +153,7 @@ const struct kvt_index_ops *kvt_engine_get(const char *name)
 
 /**
  * kvt_engine_put() - drop the reference to an engine's module
- * @ops: the engine, none of whose functions runs or will run for the caller's index
+ * @ops: the engine; no function of it runs or will run for the caller's index
  *
  * Context: process context.
  */

@@ -9,7 +9,7 @@
 #include "hook.h"
 #include "writer.h"
 
-/* After so many blocks of the wrong size, take one that is always large enough. */
+/* After this many blocks of the wrong size, take one that is always large enough. */
 #define WRITER_GUESSES	3
 
 /* Whether the result of the planned merge can be a cell. */

@@ -12,9 +12,9 @@
 #include "base/prefetch.h"
 #include "tree.h"
 
-/* Prefetch the values of so many leaves after the one that is read ... */
+/* Leaves after the one that is read whose values are prefetched ... */
 #define MT_AHEAD_NEAR	5
-/* ... and so many more leaves, without their values. */
+/* ... and further leaves that are prefetched without their values. */
 #define MT_AHEAD_FAR	3
 /* Values of a usual leaf. */
 #define MT_AHEAD_USUAL	10

@@ -842,7 +842,7 @@ static void cursors_pass_keys_that_share_all_but_their_ends(struct kunit *test)
 	kvt_cursor_put(cursor);
 }
 
-static void cursors_are_few_and_come_back(struct kunit *test)
+static void cursors_are_limited_and_reusable(struct kunit *test)
 {
 	struct env env = env_open(test);
 	struct call call = CALL_OF(env.both);
@@ -1471,7 +1471,7 @@ static struct kunit_case bpf_cases[] = {
 	KUNIT_CASE(a_loop_ends_though_its_range_grows),
 	KUNIT_CASE(programs_with_packets_that_they_only_read_are_known),
 	KT_CASE(cursors_pass_keys_that_share_all_but_their_ends),
-	KUNIT_CASE(cursors_are_few_and_come_back),
+	KUNIT_CASE(cursors_are_limited_and_reusable),
 	KUNIT_CASE(one_store_leaves_cursors_to_others),
 	KUNIT_CASE(two_stores_leave_cursors_to_others),
 	KUNIT_CASE(over_the_garbage_bound_a_change_does_not_wait),

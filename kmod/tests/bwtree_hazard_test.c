@@ -1417,7 +1417,7 @@ static void make_round(struct kt *kt)
 }
 
 /* There are no ids, so one leaf cannot be split. */
-static void a_round_without_memory_ends_and_the_next_goes_on_behind(struct kunit *test)
+static void a_round_that_runs_out_of_memory_is_resumed_by_the_next(struct kunit *test)
 {
 	struct kt *kt = open_tree(test, SMALL);
 	struct bw_tree *tree = tree_of(kt);
@@ -1479,7 +1479,7 @@ static void count_cares(enum kvt_park at)
 #define TOUCHED_IDS	(4 * BW_TOUCH_IDS)
 
 /* It does not depend on how much else is in the store. */
-static void a_round_looks_at_what_was_changed(struct kunit *test)
+static void a_round_visits_only_changed_pages(struct kunit *test)
 {
 	struct kt *kt = open_tree(test, SMALL);
 	u64 number;
@@ -1831,9 +1831,9 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(the_worker_looks_after_what_it_has_split),
 	KUNIT_CASE(a_merge_wakes_the_worker),
 	KUNIT_CASE(the_worker_does_not_rest_while_its_own_records_are_left),
-	KUNIT_CASE(a_round_without_memory_ends_and_the_next_goes_on_behind),
+	KUNIT_CASE(a_round_that_runs_out_of_memory_is_resumed_by_the_next),
 	KUNIT_CASE(a_round_ends_when_its_tree_does),
-	KUNIT_CASE(a_round_looks_at_what_was_changed),
+	KUNIT_CASE(a_round_visits_only_changed_pages),
 	KUNIT_CASE(a_batch_looks_each_key_up_once),
 	KUNIT_CASE(a_batch_may_look_for_the_same_key_several_times),
 	KUNIT_CASE(a_batch_finds_what_others_split),

@@ -622,7 +622,7 @@ static void an_epoch_counts_when_all_disks_have_it(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, found.epoch);
 }
 
-static void what_was_durable_at_a_checkpoint_has_to_be_there(struct kunit *test)
+static void recovery_requires_all_that_was_durable_at_a_checkpoint(struct kunit *test)
 {
 	struct kvt_log_found found;
 	struct kvt_log_extent e[3];
@@ -1440,7 +1440,7 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(a_part_of_a_commit_record_proves_the_epoch_on_all_disks),
 	KUNIT_CASE(an_epoch_before_an_empty_one_is_damaged_and_not_dropped),
 	KUNIT_CASE(an_epoch_counts_when_all_disks_have_it),
-	KUNIT_CASE(what_was_durable_at_a_checkpoint_has_to_be_there),
+	KUNIT_CASE(recovery_requires_all_that_was_durable_at_a_checkpoint),
 	KUNIT_CASE(an_epoch_that_was_carried_has_to_be_there),
 	KUNIT_CASE(a_life_begins_behind_the_checkpoint),
 	KUNIT_CASE(what_a_checkpoint_has_met_is_where_until_begins),

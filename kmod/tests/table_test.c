@@ -556,7 +556,7 @@ static void crowded_buckets_are_searched(struct kunit *test)
 }
 
 /* And no table is made before there are many more nodes. */
-static void there_is_no_table_of_uneven_slices(struct kunit *test)
+static void uneven_slices_get_no_table(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
 
@@ -720,7 +720,7 @@ static struct kunit_case table_cases[] = {
 	KUNIT_CASE(a_table_that_took_too_long_is_not_used),
 	KUNIT_CASE(without_memory_there_is_no_table),
 	KUNIT_CASE(crowded_buckets_are_searched),
-	KUNIT_CASE(there_is_no_table_of_uneven_slices),
+	KUNIT_CASE(uneven_slices_get_no_table),
 	KUNIT_CASE(without_a_table_there_are_no_graves),
 	KUNIT_CASE(a_table_that_is_out_of_use_says_nothing),
 	KUNIT_CASE(the_worker_makes_tables),

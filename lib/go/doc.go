@@ -26,8 +26,8 @@ A context that has ended fails each call before it does anything. Reads, and cha
 volatile stores, are short, and are not interrupted. What may have to wait for a disk (Sync,
 changes of a durable store, attaching) is left alone when its context ends: the call returns
 the context's error at once, and what it was to do may still be done. While 64 or more calls of
-a store that were left like that are under way, no other begins that may have to wait: it
-waits for that, until its own context ends. With a context that cannot end, such as
+a store that were left like that are under way, others that may have to wait, and whose context
+can end, wait until there are fewer, or until their own context ends. With a context that cannot end, such as
 context.Background, a call costs least, and is made by the caller's goroutine at once.
 */
 package kvtree

@@ -119,7 +119,7 @@ TEST_F(bad, unknown_flags_and_those_of_other_operations_are_refused)
 	EXPECT_EQ(-EINVAL, refused(self->fd, &op));
 }
 
-TEST_F(bad, durability_that_a_store_has_not_is_refused)
+TEST_F(bad, sync_on_a_volatile_store_is_refused)
 {
 	struct kvtree_op op;
 	int code;
@@ -1228,7 +1228,7 @@ static int flip_op(void *arg)
 	return 0;
 }
 
-TEST_F(bad, operations_that_change_meanwhile_are_one_thing_or_another)
+TEST_F(bad, operations_that_change_meanwhile_are_read_once)
 {
 	struct flip *f = kvt_map_shared(sizeof(*f));
 	struct kvtree_scan all = { .flags = KVTREE_SCAN_KEYS_ONLY };

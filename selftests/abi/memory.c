@@ -178,7 +178,7 @@ static void fill_bwtree(struct __test_metadata *_metadata, struct _test_data_mem
 	wait_for_worker(_metadata, self);
 }
 
-TEST_F(memory, of_pages_that_a_worker_writes_anew_is_paid_for_as_before)
+TEST_F(memory, pages_rewritten_by_a_worker_stay_charged_as_before)
 {
 	struct load load = { .self = self, .group = &self->writer, .nr = 60000 };
 	long bytes;

@@ -657,7 +657,7 @@ TEST_F(perms, list_and_self_show_no_more_than_names_and_numbers)
 {
 	struct kvtree_store_info info;
 
-	/* What LIST shows to whom is the same for all: it is not a secret. */
+	/* LIST shows the same to all users: it is not a secret. */
 	ASSERT_EQ(0, kvt_create_as(self->dev, self->name, 0600, OWNER, GROUP));
 	ASSERT_EQ(0, kvt_find(self->dev, self->name, &info));
 	EXPECT_EQ(OWNER, info.uid);

@@ -131,7 +131,7 @@ static int answer_both(void *arg)
 }
 
 /* Its server takes requests while a thread waits for the lock of the test's memory. */
-TEST(a_silent_file_needs_nothing_of_whom_it_holds)
+TEST(a_silent_file_may_need_a_lock_of_its_readers)
 {
 	struct row *row = kvt_map_shared(sizeof(*row));
 	void *(*const fn[])(void *arg) = { write_shared, unmap };

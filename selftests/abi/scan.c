@@ -315,7 +315,7 @@ TEST_F(scan, inclusive_end_is_in_the_range)
 	}
 }
 
-TEST_F(scan, inclusive_end_that_is_no_key_or_empty_or_the_start)
+TEST_F(scan, inclusive_end_may_be_absent_empty_or_equal_to_start)
 {
 	static const struct {
 		__u32 flags;

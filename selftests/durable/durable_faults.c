@@ -26,11 +26,11 @@
 /* A superblock is the first 4 KiB of the disk; the other copy begins at 64 KiB. */
 #define SUPER_SECTORS	8
 #define COPY_SECTORS	128
-/* Segments begin there, and have this many. */
+/* Where segments begin, and their size. */
 #define DATA_SECTOR	2048
 #define SEGMENT_SECTORS	8192
 
-/* Up to DATA_SECTOR, and from there on. */
+/* The superblocks are before DATA_SECTOR, all else is behind it. */
 #define LOSE_ALL_BUT_SUPERS	"lose 0 2048"
 #define LOSE_SUPERS		"lose 2048 1000000000"
 
@@ -95,7 +95,7 @@ static __u64 digest_of_attached(struct kvt_oracle *o)
 }
 
 /*
- * Nothing is attached that lacks anything, and nothing is written.  One read that fails may be
+ * An incomplete store is not attached, and nothing is written.  One read that fails may be
  * one that reads ahead.
  */
 TEST_F(faults, each_status_of_each_read_of_an_attach_is_an_error)
@@ -600,7 +600,7 @@ TEST_F(faults, an_attach_after_a_failed_flush_may_crash)
  * The last epoch is lost after an attach has carried it, before that attach ends.  The next
  * attach begins its life in the same place, where it finds data of another life.
  */
-TEST_F(faults, what_an_attach_has_carried_in_vain_is_not_found_later)
+TEST_F(faults, records_carried_by_a_failed_attach_are_never_recovered)
 {
 	struct kvt_oracle *o = &self->o;
 	__u64 digest;

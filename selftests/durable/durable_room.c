@@ -122,7 +122,7 @@ static bool changers_met(void *arg)
 	       (kvt_is_masstree(fd) || kvt_engine_stat(fd, "bw_update_fail") > 20);
 }
 
-TEST_F(counted, live_bytes_are_what_is_there_and_what_attach_counts)
+TEST_F(counted, live_bytes_match_contents_and_recount)
 {
 	struct changer c[THREADS];
 	__u32 key;

@@ -605,7 +605,7 @@ TEST_F(ring, ring_of_one_operation_works)
 	kvtree_ring_close(ring);
 }
 
-TEST_F(ring, events_without_room_are_there_the_next_time)
+TEST_F(ring, events_that_do_not_fit_are_returned_next_time)
 {
 	struct kvtree_event ev[3];
 	char seen[DEPTH] = {};

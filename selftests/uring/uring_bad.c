@@ -807,7 +807,7 @@ TEST_F(bad, sqes_that_change_meanwhile_are_one_thing_or_another)
 	}
 }
 
-TEST_F(bad, operations_that_change_meanwhile_are_one_thing_or_another)
+TEST_F(bad, operations_that_change_meanwhile_are_read_once)
 {
 	struct bad *b = &self->b;
 	struct flipped *f = flip_begin();

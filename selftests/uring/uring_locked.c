@@ -229,7 +229,7 @@ static __u32 reap_changes(struct _test_data_locked *self)
 }
 
 /* To be canceled with the ring, they lock it. */
-TEST_F(locked, store_is_destroyed_while_workers_have_changes_wait)
+TEST_F(locked, store_is_destroyed_while_changes_wait_in_workers)
 {
 	queue_changes(self, IOSQE_ASYNC);
 	lock(&self->l);
