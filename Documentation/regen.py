@@ -23,7 +23,7 @@ FILES = {
     'Documentation/abi.rst': ['limits_page', 'ioctls_page', 'op_flags_page', 'scan_flags_page',
                               'errnos_page'],
     'Documentation/stores-and-limits.rst': ['counters_page'],
-    'Documentation/man/kvtree.4.in': ['errnos_man'],
+    'Documentation/man/kvtree.4.in': ['ioctls_man', 'errnos_man'],
 }
 MARK = re.compile(r'kvtree\.yaml: (\w+)')
 REGION = re.compile(r'(?<=\n)([^\n]*kvtree\.yaml: (?!end)(\w+)[^\n]*\n).*?'
@@ -48,6 +48,14 @@ def literal(text):
 def text_of(row):
     """What a page says of it."""
     return literal(row['doc'] + row.get('more', ''))
+
+
+def man_text(row):
+    """What a manual page says of it, with a line for each sentence."""
+    text = re.sub(r':\w+:`(.+?) <[\w-]+>`', r'\1', row['doc'] + row.get('more', ''))
+    text = re.sub(r'`([\w ]+)`', r'\\fI\1\\fR', text)
+    text = re.sub(r'\b(E[A-Z0-9]{3,}|KVTREE_\w+|CAP_\w+)\b', r'\\fB\\%\1\\fR', text)
+    return text[0].upper() + text[1:].replace('. ', '.\n') + '.\n'
 
 
 def table(widths, header, rows):
@@ -151,14 +159,15 @@ def errnos_page(spec):
                  [(f'``{e["name"]}``', text_of(e), literal(e['from'])) for e in spec['errnos']])
 
 
+def ioctls_man(spec):
+    return ''.join(f'.TP\n.BR KVTREE_IOC_{c["name"]} " (\\fIstruct kvtree_{c["struct"]}\\fR)"\n' +
+                   man_text(c) for c in spec['ioctls'])
+
+
 def errnos_man(spec):
     """Those of calls."""
-    text = ''
-    for e in spec['errnos']:
-        if not e['from'].startswith('result'):
-            meaning = re.sub(r'`(\w+)`', r'\\fI\1\\fR', e['doc'][0].upper() + e['doc'][1:])
-            text += f'.TP\n.B {e["name"]}\n{meaning}.\n'
-    return text
+    return ''.join(f'.TP\n.B {e["name"]}\n{man_text(e)}' for e in spec['errnos']
+                   if not e['from'].startswith('result'))
 
 
 def regenerate(spec, text, regions):
