@@ -20,6 +20,7 @@ FILES = {
     'uapi/kvtree_counters.h': ['counters_list'],
     'tools/cmd_stat.c': ['ratios'],
     'lib/go/stat.go': ['counters_go'],
+    'selftests/abi/bad_input.c': ['ioctls_test'],
     'Documentation/abi.rst': ['limits_page', 'ioctls_page', 'op_flags_page', 'scan_flags_page',
                               'errnos_page'],
     'Documentation/stores-and-limits.rst': ['counters_page'],
@@ -140,6 +141,11 @@ def scan_flags_page(spec):
 def ioctls(spec):
     return ''.join(line(f'#define KVTREE_IOC_{c["name"]}', 40,
                         f"_IO{c['dir']}('K', {c['nr']:#x}, struct kvtree_{c['struct']})")
+                   for c in spec['ioctls'])
+
+
+def ioctls_test(spec):
+    return ''.join(f'\t{{ KVTREE_IOC_{c["name"]}, KVTREE_{c["struct"].upper()}_SIZE_VER0 }},\n'
                    for c in spec['ioctls'])
 
 
