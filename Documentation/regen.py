@@ -10,6 +10,7 @@ is an error. Needs PyYAML, but building does not need this: what it writes is in
 import os
 import re
 import sys
+import textwrap
 
 import yaml
 
@@ -21,6 +22,7 @@ FILES = {
     'tools/cmd_stat.c': ['ratios'],
     'lib/go/stat.go': ['counters_go'],
     'selftests/abi/bad_input.c': ['ioctls_test'],
+    'selftests/fuzz/call.c': ['errnos_test'],
     'Documentation/abi.rst': ['limits_page', 'ioctls_page', 'op_flags_page', 'scan_flags_page',
                               'errnos_page'],
     'Documentation/stores-and-limits.rst': ['counters_page'],
@@ -163,6 +165,11 @@ def ioctls_page(spec):
 def errnos_page(spec):
     return table('16 44 40', 'errno | Meaning | Comes from',
                  [(f'``{e["name"]}``', text_of(e), literal(e['from'])) for e in spec['errnos']])
+
+
+def errnos_test(spec):
+    names = ', '.join(e['name'] for e in spec['errnos'])
+    return textwrap.indent(textwrap.fill(f'{names},', 84), '\t\t') + '\n'
 
 
 def ioctls_man(spec):
