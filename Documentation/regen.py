@@ -20,6 +20,7 @@ FILES = {
     'uapi/linux/kvtree.h': ['limits', 'op_flags', 'scan_flags', 'counters_enum', 'ioctls', 'sizes'],
     'uapi/kvtree_counters.h': ['counters_list'],
     'tools/cmd_stat.c': ['ratios'],
+    'lib/go/abi.go': ['op_flags_go', 'scan_flags_go'],
     'lib/go/stat.go': ['counters_go'],
     'selftests/abi/bad_input.c': ['ioctls_test'],
     'selftests/fuzz/call.c': ['errnos_test'],
@@ -126,6 +127,21 @@ def op_flags(spec):
 
 def scan_flags(spec):
     return flags('KVTREE_SCAN', spec['scan_flags'])
+
+
+def flags_go(prefix, rows):
+    """Aligned as gofmt does."""
+    names = [prefix + flag['name'].title().replace('_', '') for flag in rows]
+    return ''.join(f'\t{name:{max(map(len, names))}} = 1 << {bit}\n'
+                   for bit, name in enumerate(names))
+
+
+def op_flags_go(spec):
+    return flags_go('f', spec['op_flags'])
+
+
+def scan_flags_go(spec):
+    return flags_go('scan', spec['scan_flags'])
 
 
 def op_flags_page(spec):

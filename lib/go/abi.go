@@ -16,7 +16,7 @@ const (
 	keyInline  = 16      // bytes of a key that fit into its operation
 )
 
-// The following is from <linux/kvtree.h>; TestABI compares both.
+// The following is from <linux/kvtree.h>; TestABI compares what is not generated.
 const (
 	opGet    = 1
 	opPut    = 2
@@ -28,6 +28,7 @@ const (
 )
 
 const (
+	// kvtree.yaml: op_flags_go
 	fKeyInline = 1 << 0
 	fCols      = 1 << 1
 	fAllCols   = 1 << 2
@@ -36,9 +37,11 @@ const (
 	fVersion   = 1 << 5
 	fSync      = 1 << 6
 	fWhole     = 1 << 7
+	// kvtree.yaml: end
 )
 
 const (
+	// kvtree.yaml: scan_flags_go
 	scanReverse  = 1 << 0
 	scanKeysOnly = 1 << 1
 	scanAfter    = 1 << 2
@@ -47,6 +50,7 @@ const (
 	scanLast     = 1 << 5
 	scanAllCols  = 1 << 6
 	scanEndIncl  = 1 << 7
+	// kvtree.yaml: end
 
 	scanDone = 1 << 0 // in the result
 
