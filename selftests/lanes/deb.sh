@@ -72,7 +72,7 @@ root()
 next_version()
 {
 	(cd "$1" && sed -i "s/$VERSION/$NEXT/" debian/changelog lib/Makefile kmod/main.c \
-		lib/python/pyproject.toml)
+		kmod/bwtree_main.c lib/python/pyproject.toml)
 }
 
 # build ROOT VERSION: run "make deb" in a copy of the tree in ROOT.
