@@ -5,11 +5,11 @@
 # with AddressSanitizer and UBSan and with ThreadSanitizer, the fuzzers, and a short run of
 # the benchmark.
 #
-# T=PATTERN selects suites, fuzz, fuzz-log, format and bench; see lane.sh. SANITIZERS selects
-# the sanitizers for the suites, asan and tsan. The fuzzer of the engines runs for FUZZ_TIME
+# T=PATTERN selects suites, fuzz, fuzz-log, fuzz-resp, format and bench; see lane.sh. SANITIZERS
+# selects the sanitizers for the suites, asan and tsan. The fuzzer of the engines runs for FUZZ_TIME
 # seconds, the one of recovery for a quarter of that. They keep interesting inputs in
-# build/user/corpus and corpus-log. "make check" begins with the committed corpus only, so
-# that it does not depend on earlier runs.
+# build/user/corpus, corpus-log and corpus-resp. "make check" begins with the committed corpus only,
+# so that it does not depend on earlier runs, and leaves out fuzz-resp, whose inputs never repeat.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -47,6 +47,11 @@ want()
 	$(test_glob)) true;;
 	*) false;;
 	esac
+}
+
+wants_resp()
+{
+	want fuzz-resp && { [ "$SHORT" != 1 ] || [ -n "$T" ]; }
 }
 
 # suites SANITIZER: print the patterns of the suites to run with it, one per line.
@@ -115,6 +120,32 @@ fuzz_log()
 		results "$LOGS/fuzz-log.ktap" "$ok" structures_made_of_bytes_are_restored_or_refused
 }
 
+# Fuzz what the server reads: about as many inputs as take half of the time. Go keeps one on which
+# it fails in tools/server/testdata; all tests of the server begin with these.
+fuzz_resp()
+{
+	local ok='not ok'
+
+	mkdir -p "$CORPUS-resp"
+	if (cd "$TREE/tools/server" && timeout $((FUZZ_TIME + 900)) "$OUT/kvt-fuzz-resp" \
+			-test.run='^$' -test.fuzz='^FuzzInput$' -test.parallel=1 \
+			-test.fuzztime=$((FUZZ_TIME * 2000))x -test.fuzzminimizetime=20x \
+			-test.fuzzcachedir="$CORPUS-resp") >"$LOGS/fuzz-resp.log" 2>&1; then
+		ok='ok'
+	fi
+	results "$LOGS/fuzz-resp.ktap" "$ok" commands_of_any_bytes_are_read_alike_in_pieces </dev/null
+}
+
+# The server's tests, with what Go needs to know which inputs reach new code.
+build_resp()
+{
+	local go
+
+	go=$(go_command) || die "no Go from $GO_OLDEST on"
+	cd "$TREE/tools/server" && GOFLAGS='-mod=readonly -trimpath' GOTOOLCHAIN=local GOWORK=off \
+		CGO_ENABLED=0 "$go" test -c -fuzz=FuzzInput -o "$OUT/kvt-fuzz-resp" .
+}
+
 # Read checkpoints of ranges, intact and damaged: selftests/format. The crash lane damages more of
 # their bytes.
 format()
@@ -152,6 +183,9 @@ run()
 	fi
 	if want fuzz-log; then
 		fuzz_log &
+	fi
+	if wants_resp; then
+		fuzz_resp &
 	fi
 	if want format; then
 		format
@@ -220,6 +254,8 @@ main()
 	# shellcheck disable=SC2046
 	run_logged "$LOGS/build.txt" 'user: building' '' \
 		make -C "$TREE/selftests/user" -j "$JOBS" OUTPUT="$OUT" $(programs)
+	! wants_resp ||
+		run_logged "$LOGS/build-resp.txt" 'user: building the fuzzer of the server' '' build_resp
 	LIMIT=$TIMEOUT run_logged "$LOGS/run.txt" 'user: running' user_progress run || true
 	compgen -G "$LOGS/*.ktap" >/dev/null || die "nothing matches T=$T"
 	summary user "$LOGS" || rc=1
