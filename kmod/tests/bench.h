@@ -65,10 +65,6 @@ static inline u32 bench_below(u64 *state, u32 n)
 	return (bench_random(state) >> 32) * n >> 32;
 }
 
-/* Of bench_kvtree and bench_names_kvtree, while one is open. */
-struct kvt_index *bench_kvtree_index(void);
-
 int bench_latency(void);
-int bench_layout(u32 keys);
 
 #endif /* KVT_TESTS_BENCH_H */

@@ -176,11 +176,6 @@ static bool kv_get(u64 number, struct bench_found *found)
 	return !IS_ERR_OR_NULL(v);
 }
 
-struct kvt_index *bench_kvtree_index(void)
-{
-	return kv.index;
-}
-
 static int kv_put_name(const u8 *name, const u8 *data)
 {
 	const struct kvt_key key = { name, BENCH_NAME_LEN };

@@ -70,8 +70,6 @@ LIMITS = {
 ROW = re.compile(r"kvtree_bench: (\w+) (\w+) (\d+) (\d+) (\d+)\s*$")
 # kvtree_bench: latency kvtree p50=1000 ...
 LATENCY = re.compile(r"kvtree_bench: latency (\w+) (.*?)\s*$")
-# kvtree_bench: layout leaf objects=1000 ...
-LAYOUT = re.compile(r"kvtree_bench: (layout \w+|lookup) (.*?)\s*$")
 
 
 def kernel_rows(log):
@@ -85,12 +83,6 @@ def kernel_rows(log):
             numbers = dict(pair.split("=") for pair in found[2].split())
             others.append(
                 {"workload": "put_latency_uml", "system": found[1], "unit": "ns"}
-                | {name: int(n) for name, n in numbers.items()}
-            )
-        elif found := LAYOUT.search(line):
-            numbers = dict(pair.split("=") for pair in found[2].split())
-            others.append(
-                {"workload": f"{found[1]}_uml".replace(" ", "_"), "system": "kvtree"}
                 | {name: int(n) for name, n in numbers.items()}
             )
     rows = []

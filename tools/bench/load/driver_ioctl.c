@@ -8,7 +8,6 @@
 
 struct state {
 	struct kvtree *kv;
-	bool batch;			/* the module has no KVTREE_IOC_OP */
 	struct kvtree_op op;
 	struct request *queued;
 };
@@ -16,15 +15,12 @@ struct state {
 static int open_ioctl(void **driver, struct kvtree *kv, unsigned int depth, unsigned int flags)
 {
 	struct state *s = alloc(NULL, sizeof(*s));
-	struct kvtree_info info = { 0 };
-	int err;
 
 	(void)depth;
 	(void)flags;
-	err = kvtree_info(kv, &info, sizeof(info));
-	*s = (struct state){ .kv = kv, .batch = !(info.features & KVTREE_FEAT_OP) };
+	*s = (struct state){ .kv = kv };
 	*driver = s;
-	return err;
+	return 0;
 }
 
 static void close_ioctl(void *driver)
@@ -51,8 +47,6 @@ static int queue(void *driver, struct request *r)
 /* The same as the library's calls for a single key. */
 static int execute(struct state *s)
 {
-	if (s->batch)
-		return kvtree_submit(s->kv, &s->op, 1, NULL);
 	while (ioctl(kvtree_fd(s->kv), KVTREE_IOC_OP, &s->op) < 0)
 		if (errno != EINTR)
 			return -errno;

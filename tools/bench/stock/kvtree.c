@@ -273,8 +273,6 @@ static void check_features(void)
 
 	if (err)
 		die("kvtree: %s", kvtree_strerror(err));
-	if (!(info.features & KVTREE_FEAT_OP))
-		die("kvtree: the module has no KVTREE_IOC_OP");
 	if (!(info.features & KVTREE_FEAT_URING))
 		die("kvtree: this kernel and this module offer no io_uring commands");
 }
