@@ -72,7 +72,7 @@ static void dev_settle(struct kvt_log_dev *dev)
  * Context: process context, sleeps.
  *
  * Return: 0; -EBUSY: in use; -EOPNOTSUPP: its blocks are too large, or, unless the log is
- * read-only, not aligned to ours; -EROFS; or another error of opening it.
+ * read-only, not aligned to ours; -EACCES: it is write-protected; or another error of opening it.
  */
 int kvt_dev_open(struct kvt_log_dev *dev, const char *path)
 {
