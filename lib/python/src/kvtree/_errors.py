@@ -12,8 +12,8 @@ class Error(OSError):
     """A call failed: `errno` is the cause, and the message says what to do.
 
     `filename` is the key or the store's name of the call. A call that failed has
-    changed nothing in the store; but after EIO a change took effect, and `update()`, `clear()` and
-    a batch may have executed other operations.
+    changed nothing in the store; but after EIO a change took effect, and `update()`,
+    `clear()` and a batch may have executed other operations.
     """
 
     def __str__(self) -> str:
