@@ -108,8 +108,8 @@ void kvt_cols_scatter(struct kvtree_column *cols, const struct kvtree_col *desc,
 	}
 }
 
-KVTREE_API int kvtree_get_cols(const struct kvtree *kv, const void *key,
-			       size_t key_len, const uint16_t *ids, size_t nr,
+KVTREE_API int kvtree_get_cols(const struct kvtree *kv, struct kvtree_slice key,
+			       const uint16_t *ids, size_t nr,
 			       struct kvtree_columns **cols)
 {
 	struct kvtree_col desc[KVTREE_COLS_MAX];
@@ -126,7 +126,7 @@ KVTREE_API int kvtree_get_cols(const struct kvtree *kv, const void *key,
 	head = sizeof(*found) + nr * sizeof(*found->col);
 	/* The value may grow between two calls: retry until it fits. */
 	for (;;) {
-		ret = kvt_op_init(&op, KVTREE_OP_GET, key, key_len, 0);
+		ret = kvt_op_init(&op, KVTREE_OP_GET, key, 0);
 		if (ret)
 			break;
 		p = realloc(found, head + room);
@@ -162,62 +162,62 @@ KVTREE_API int kvtree_get_cols(const struct kvtree *kv, const void *key,
 	return 0;
 }
 
-static int store_cols(const struct kvtree *kv, unsigned int opcode,
-		      const void *key, size_t key_len,
-		      const struct kvtree_column *cols, size_t nr,
-		      unsigned int flags, uint64_t *version)
+/* Execute a put or a compare-and-swap that has no value yet. */
+static int store_cols(const struct kvtree *kv, struct kvtree_op *op,
+		      const struct kvtree_column *cols, size_t nr, uint64_t *version)
 {
 	struct kvtree_col desc[KVTREE_COLS_MAX];
-	struct kvtree_op op;
 	void *data = NULL;
 	size_t bytes;
 	int ret;
 
 	if (nr > ARRAY_SIZE(desc))
 		return -E2BIG;
-	ret = kvt_op_init(&op, opcode, key, key_len, flags);
-	if (ret)
-		return ret;
 	ret = kvt_cols_describe(desc, cols, nr, &bytes);
 	if (ret)
 		return ret;
 	if (nr == 1) {
 		/* A single column needs no copy. */
-		op.val = bytes ? kvt_ptr(cols[0].data) : 0;
+		op->val = bytes ? kvt_ptr(cols[0].data) : 0;
 	} else if (bytes) {
 		data = malloc(bytes);
 		if (!data)
 			return -ENOMEM;
 		kvt_cols_gather(data, cols, nr);
-		op.val = kvt_ptr(data);
+		op->val = kvt_ptr(data);
 	}
-	op.flags |= KVTREE_F_COLS;
-	op.arg = kvt_ptr(desc);
-	op.ncols = (__u16)nr;
-	op.val_len = (__u32)bytes;
-	if (opcode == KVTREE_OP_CAS)
-		op.version = *version;
-	ret = kvt_run_one(kv, &op);
+	op->flags |= KVTREE_F_COLS;
+	op->arg = kvt_ptr(desc);
+	op->ncols = (__u16)nr;
+	op->val_len = (__u32)bytes;
+	ret = kvt_run_change(kv, op, version);
 	free(data);
-	if (version && (ret >= 0 || ret == -ECANCELED))
-		*version = op.version;
-	return ret < 0 ? ret : 0;
+	return ret;
 }
 
-KVTREE_API int kvtree_put_cols(const struct kvtree *kv, const void *key,
-			       size_t key_len, const struct kvtree_column *cols,
-			       size_t nr, unsigned int flags, uint64_t *version)
+KVTREE_API int kvtree_put_cols(const struct kvtree *kv, struct kvtree_slice key,
+			       const struct kvtree_column *cols, size_t nr,
+			       unsigned int flags, uint64_t *version)
 {
-	return store_cols(kv, KVTREE_OP_PUT, key, key_len, cols, nr, flags,
-			  version);
+	struct kvtree_op op;
+	int err;
+
+	err = kvt_op_init(&op, KVTREE_OP_PUT, key, flags);
+	return err ? err : store_cols(kv, &op, cols, nr, version);
 }
 
-KVTREE_API int kvtree_cas_cols(const struct kvtree *kv, const void *key,
-			       size_t key_len, const struct kvtree_column *cols,
-			       size_t nr, unsigned int flags, uint64_t *version)
+KVTREE_API int kvtree_cas_cols(const struct kvtree *kv, struct kvtree_slice key,
+			       const struct kvtree_column *cols, size_t nr,
+			       unsigned int flags, uint64_t *version)
 {
+	struct kvtree_op op;
+	int err;
+
 	if (!version)
 		return -EINVAL;
-	return store_cols(kv, KVTREE_OP_CAS, key, key_len, cols, nr, flags,
-			  version);
+	err = kvt_op_init(&op, KVTREE_OP_CAS, key, flags);
+	if (err)
+		return err;
+	op.version = *version;
+	return store_cols(kv, &op, cols, nr, version);
 }

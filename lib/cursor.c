@@ -240,8 +240,8 @@ static void scan_init(const struct kvtree_cursor *c, enum dir dir, unsigned int 
  * One scan into the spare window, which may find nothing.
  * how: KVTREE_SCAN_AFTER, KVTREE_SCAN_LAST or 0
  */
-static int window_scan(struct kvtree_cursor *c, enum dir dir, const void *from,
-		       size_t from_len, unsigned int how)
+static int window_scan(struct kvtree_cursor *c, enum dir dir, struct kvtree_slice from,
+		       unsigned int how)
 {
 	struct window *w = c->spare;
 	size_t size = c->next_bytes;
@@ -253,7 +253,7 @@ static int window_scan(struct kvtree_cursor *c, enum dir dir, const void *from,
 		ret = window_grow(w, size);
 		if (ret)
 			return ret;
-		ret = kvt_op_init(&op, KVTREE_OP_SCAN, from, from_len, 0);
+		ret = kvt_op_init(&op, KVTREE_OP_SCAN, from, 0);
 		if (ret)
 			return ret;
 		scan_init(c, dir, how, &scan);
@@ -284,8 +284,8 @@ static int window_scan(struct kvtree_cursor *c, enum dir dir, const void *from,
  * how: as window_scan()
  * Return: 0; -ENOENT if there are none, with the cursor unchanged; an error
  */
-static int window_read(struct kvtree_cursor *c, enum dir dir, const void *from,
-		       size_t from_len, unsigned int how)
+static int window_read(struct kvtree_cursor *c, enum dir dir, struct kvtree_slice from,
+		       unsigned int how)
 {
 	char key[KVTREE_KEY_MAX];
 	const char *mark;
@@ -294,13 +294,13 @@ static int window_read(struct kvtree_cursor *c, enum dir dir, const void *from,
 
 	if (c->nothing)
 		return -ENOENT;
-	err = window_scan(c, dir, from, from_len, how);
+	err = window_scan(c, dir, from, how);
 	while (!err && !c->spare->nr && c->spare->marked) {
-		mark = mark_key(c->spare, &from_len);
-		if (from_len > sizeof(key))
+		mark = mark_key(c->spare, &from.len);
+		if (from.len > sizeof(key))
 			return -EBADMSG;
-		memcpy(key, mark, from_len);
-		err = window_scan(c, dir, key, from_len, KVTREE_SCAN_AFTER);
+		from.data = memcpy(key, mark, from.len);
+		err = window_scan(c, dir, from, KVTREE_SCAN_AFTER);
 	}
 	if (err)
 		return err;
@@ -332,11 +332,12 @@ static int enter(struct kvtree_cursor *c, enum dir dir)
 
 	start_small(c);
 	if (dir == UP)
-		err = window_read(c, UP, c->low, c->low_len, 0);
+		err = window_read(c, UP, kvtree_slice(c->low, c->low_len), 0);
 	else if (c->high)
-		err = window_read(c, DOWN, c->high, c->high_len, KVTREE_SCAN_AFTER);
+		err = window_read(c, DOWN, kvtree_slice(c->high, c->high_len),
+				  KVTREE_SCAN_AFTER);
 	else
-		err = window_read(c, DOWN, NULL, 0, KVTREE_SCAN_LAST);
+		err = window_read(c, DOWN, kvtree_slice(NULL, 0), KVTREE_SCAN_LAST);
 	if (err == -ENOENT)
 		c->where = dir == UP ? ABOVE : BELOW;
 	return err;
@@ -369,7 +370,7 @@ static int step(struct kvtree_cursor *c, enum dir dir)
 		key = mark_key(c->win, &len);
 	else
 		key = rec_key(c->win, c->pos, &len);
-	err = window_read(c, dir, key, len, KVTREE_SCAN_AFTER);
+	err = window_read(c, dir, kvtree_slice(key, len), KVTREE_SCAN_AFTER);
 	if (err == -ENOENT)
 		c->where = dir == UP ? ABOVE : BELOW;
 	return err;
@@ -405,24 +406,23 @@ KVTREE_API int kvtree_cursor_last(struct kvtree_cursor *c)
 	return enter(c, backward(c));
 }
 
-KVTREE_API int kvtree_cursor_seek(struct kvtree_cursor *c, const void *key,
-				  size_t key_len)
+KVTREE_API int kvtree_cursor_seek(struct kvtree_cursor *c, struct kvtree_slice key)
 {
 	enum dir dir = forward(c);
 	bool under, over;
 	int err;
 
-	if (key_len > KVTREE_KEY_MAX)
+	if (key.len > KVTREE_KEY_MAX)
 		return -E2BIG;
-	under = compare(key, key_len, c->low, c->low_len) < 0;
-	over = c->high && compare(key, key_len, c->high, c->high_len) >= 0;
+	under = compare(key.data, key.len, c->low, c->low_len) < 0;
+	over = c->high && compare(key.data, key.len, c->high, c->high_len) >= 0;
 	if (dir == UP ? under : over)
 		return enter(c, dir);
 	start_small(c);
 	if (dir == UP ? over : under)
 		err = -ENOENT;
 	else
-		err = window_read(c, dir, key, key_len, 0);
+		err = window_read(c, dir, key, 0);
 	if (err == -ENOENT)
 		c->where = dir == UP ? ABOVE : BELOW;
 	return err;

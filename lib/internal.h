@@ -44,9 +44,19 @@ static inline __u64 kvt_ptr(const void *p)
 }
 
 int kvt_ioctl(const struct kvtree *kv, unsigned long request, void *arg);
-int kvt_op_init(struct kvtree_op *op, unsigned int opcode, const void *key,
-		size_t key_len, unsigned int flags);
+int kvt_op_init(struct kvtree_op *op, unsigned int opcode, struct kvtree_slice key,
+		unsigned int flags);
+int kvt_op_get(struct kvtree_op *op, struct kvtree_slice key, void *buf, size_t size);
+int kvt_op_put(struct kvtree_op *op, struct kvtree_slice key, struct kvtree_slice val,
+	       unsigned int flags);
+int kvt_op_cas(struct kvtree_op *op, struct kvtree_slice key, struct kvtree_slice val,
+	       unsigned int flags, uint64_t version);
+int kvt_op_del(struct kvtree_op *op, struct kvtree_slice key, unsigned int flags,
+	       uint64_t version);
+int kvt_op_add(struct kvtree_op *op, struct kvtree_slice key, unsigned int col,
+	       int64_t delta, unsigned int flags);
 int kvt_run_one(const struct kvtree *kv, struct kvtree_op *op);
+int kvt_run_change(const struct kvtree *kv, struct kvtree_op *op, uint64_t *version);
 
 size_t kvt_ops_rest(const struct kvtree_ops *ops, struct kvtree_op **op);
 void kvt_ops_advance(struct kvtree_ops *ops, size_t nr);

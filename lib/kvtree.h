@@ -10,9 +10,9 @@
  *
  *	err = kvtree_open(NULL, 0, &kv);
  *	if (!err)
- *		err = kvtree_put(kv, "hello", 5, "world", 5, 0, NULL);
+ *		err = kvtree_put(kv, kvtree_str("hello"), kvtree_str("world"), 0, NULL);
  *	if (!err)
- *		err = kvtree_get(kv, "hello", 5, &val, &len, NULL);
+ *		err = kvtree_get(kv, kvtree_str("hello"), &val, &len, NULL);
  *	if (err)
  *		errx(1, "%s", kvtree_strerror(err));
  *	printf("%.*s\n", (int)len, (char *)val);
@@ -28,7 +28,8 @@
  * bytes.  A key has 0..KVTREE_KEY_MAX bytes, a value 0..KVTREE_VALUE_MAX bytes
  * in all of its columns.  Keys are ordered as memcmp() orders them, a key that
  * is a prefix of another one first.  A pointer may be NULL where its length
- * is 0.
+ * is 0.  Keys, and values to be stored, are passed as slices: kvtree_slice(data, len),
+ * or kvtree_str("text").
  *
  * Errors: a call returns 0 (or a count, where it says so), or a negative errno
  * value; errno itself is not part of the interface.  kvtree_strerror() says
@@ -69,6 +70,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <linux/kvtree.h>
 
@@ -80,6 +82,53 @@ struct kvtree;		/* a session: an open store */
 struct kvtree_ops;	/* a list of operations that are executed together */
 struct kvtree_cursor;	/* a place in a store, and records read ahead from there */
 struct iovec;
+
+/*
+ * Slices
+ * ======
+ *
+ * Keys, and values to be stored, are passed as slices.  A call reads the bytes; they
+ * stay the caller's.
+ */
+
+/**
+ * struct kvtree_slice - bytes in memory
+ * @data: the bytes; need not be aligned
+ * @len: their number
+ *
+ * kvtree_slice() and kvtree_str() make one.
+ */
+struct kvtree_slice {
+	const void *data;
+	size_t len;
+};
+
+/**
+ * kvtree_slice() - make a slice of any bytes
+ * @data: the bytes; may be NULL if @len is 0
+ * @len: their number
+ *
+ * Return: the slice
+ */
+static inline struct kvtree_slice kvtree_slice(const void *data, size_t len)
+{
+	struct kvtree_slice slice;
+
+	slice.data = data;
+	slice.len = len;
+	return slice;
+}
+
+/**
+ * kvtree_str() - make a slice of a C string
+ * @string: the string; its zero byte does not belong to the slice
+ *
+ * Return: the slice
+ */
+static inline struct kvtree_slice kvtree_str(const char *string)
+{
+	return kvtree_slice(string, strlen(string));
+}
 
 /*
  * Sessions
@@ -438,7 +487,6 @@ int kvtree_engine_stat(const struct kvtree *kv, struct kvtree_engine_stat *stat,
  * kvtree_get() - look a key up
  * @kv: the session
  * @key: the key
- * @key_len: bytes at @key
  * @val: the value, in memory of its own: free() it.  A zero byte follows it, so
  *	that text can be used as a string
  * @len: bytes at @val, without that zero byte
@@ -447,14 +495,13 @@ int kvtree_engine_stat(const struct kvtree *kv, struct kvtree_engine_stat *stat,
  * Return: 0, or
  *	-ENOENT		the key is not there
  */
-int kvtree_get(const struct kvtree *kv, const void *key, size_t key_len,
-	       void **val, size_t *len, uint64_t *version);
+int kvtree_get(const struct kvtree *kv, struct kvtree_slice key, void **val,
+	       size_t *len, uint64_t *version);
 
 /**
  * kvtree_get_into() - look a key up, into the caller's memory
  * @kv: the session
  * @key: the key
- * @key_len: bytes at @key
  * @buf: the value is copied here
  * @size: room at @buf, in bytes
  * @len: bytes copied; after -EMSGSIZE the bytes that are needed
@@ -466,16 +513,14 @@ int kvtree_get(const struct kvtree *kv, const void *key, size_t key_len,
  *	-ENOENT		the key is not there
  *	-EMSGSIZE	the value does not fit
  */
-int kvtree_get_into(const struct kvtree *kv, const void *key, size_t key_len,
-		    void *buf, size_t size, size_t *len, uint64_t *version);
+int kvtree_get_into(const struct kvtree *kv, struct kvtree_slice key, void *buf,
+		    size_t size, size_t *len, uint64_t *version);
 
 /**
  * kvtree_put() - store a value
  * @kv: the session
  * @key: the key
- * @key_len: bytes at @key
  * @val: the value
- * @len: bytes at @val
  * @flags: KVTREE_F_CREATE (only if the key is not there), KVTREE_F_REPLACE
  *	(only if it is), KVTREE_F_SYNC (return when it is durable), or 0
  * @version: the version that the value got
@@ -484,17 +529,14 @@ int kvtree_get_into(const struct kvtree *kv, const void *key, size_t key_len,
  *	-EEXIST		KVTREE_F_CREATE, and the key is there
  *	-ENOENT		KVTREE_F_REPLACE, and the key is not there
  */
-int kvtree_put(const struct kvtree *kv, const void *key, size_t key_len,
-	       const void *val, size_t len, unsigned int flags,
-	       uint64_t *version);
+int kvtree_put(const struct kvtree *kv, struct kvtree_slice key,
+	       struct kvtree_slice val, unsigned int flags, uint64_t *version);
 
 /**
  * kvtree_cas() - store a value if nobody has changed it
  * @kv: the session
  * @key: the key
- * @key_len: bytes at @key
  * @val: the value
- * @len: bytes at @val
  * @flags: KVTREE_F_SYNC or 0
  * @version: in: the version that the key must have, 0 for a key that must not
  *	be there; out: the version that the value got, or, after -ECANCELED,
@@ -503,15 +545,13 @@ int kvtree_put(const struct kvtree *kv, const void *key, size_t key_len,
  * Return: 0, or
  *	-ECANCELED	the key has another version
  */
-int kvtree_cas(const struct kvtree *kv, const void *key, size_t key_len,
-	       const void *val, size_t len, unsigned int flags,
-	       uint64_t *version);
+int kvtree_cas(const struct kvtree *kv, struct kvtree_slice key,
+	       struct kvtree_slice val, unsigned int flags, uint64_t *version);
 
 /**
  * kvtree_del() - remove a key
  * @kv: the session
  * @key: the key
- * @key_len: bytes at @key
  * @flags: KVTREE_F_VERSION (only at *@version), KVTREE_F_SYNC, or 0
  * @version: in, with KVTREE_F_VERSION: the version that the key must have;
  *	out: the version removed, or, after -ECANCELED, the version found
@@ -520,20 +560,28 @@ int kvtree_cas(const struct kvtree *kv, const void *key, size_t key_len,
  *	-ENOENT		the key is not there
  *	-ECANCELED	KVTREE_F_VERSION, and the key has another version
  */
-int kvtree_del(const struct kvtree *kv, const void *key, size_t key_len,
+int kvtree_del(const struct kvtree *kv, struct kvtree_slice key,
 	       unsigned int flags, uint64_t *version);
+
+/**
+ * struct kvtree_sum - what came of an addition
+ * @sum: the number after it
+ * @version: the version that the value got
+ */
+struct kvtree_sum {
+	int64_t sum;
+	uint64_t version;
+};
 
 /**
  * kvtree_add() - add to a number
  * @kv: the session
  * @key: the key
- * @key_len: bytes at @key
  * @col: the column that holds the number, 0..255; 0 for a value without columns
  * @delta: what to add; the sum wraps around at 64 bits
  * @flags: KVTREE_F_REPLACE (only if the key and the column are there),
  *	KVTREE_F_SYNC, or 0
- * @sum: the number after the addition
- * @version: the version that the value got
+ * @sum: what came of it
  *
  * The number is stored as 8 bytes, little-endian.  A key or column that is not
  * there counts as 0 and is created.  The session must be open for reading and
@@ -543,9 +591,9 @@ int kvtree_del(const struct kvtree *kv, const void *key, size_t key_len,
  *	-EINVAL		the column is not 8 bytes long
  *	-ENOENT		KVTREE_F_REPLACE, and the key or the column is not there
  */
-int kvtree_add(const struct kvtree *kv, const void *key, size_t key_len,
+int kvtree_add(const struct kvtree *kv, struct kvtree_slice key,
 	       unsigned int col, int64_t delta, unsigned int flags,
-	       int64_t *sum, uint64_t *version);
+	       struct kvtree_sum *sum);
 
 /**
  * kvtree_sync() - wait until all earlier changes of the store are durable
@@ -708,7 +756,6 @@ struct kvtree_columns {
  * kvtree_get_cols() - read columns of a value
  * @kv: the session
  * @key: the key
- * @key_len: bytes at @key
  * @ids: the columns wanted, in strictly ascending order; NULL for all there are
  * @nr: elements at @ids
  * @cols: what was found, one block of memory with all data in it: free() it.
@@ -720,15 +767,13 @@ struct kvtree_columns {
  * Return: 0, or
  *	-ENOENT		the key is not there
  */
-int kvtree_get_cols(const struct kvtree *kv, const void *key, size_t key_len,
-		    const uint16_t *ids, size_t nr,
-		    struct kvtree_columns **cols);
+int kvtree_get_cols(const struct kvtree *kv, struct kvtree_slice key,
+		    const uint16_t *ids, size_t nr, struct kvtree_columns **cols);
 
 /**
  * kvtree_put_cols() - change columns of a value
  * @kv: the session
  * @key: the key
- * @key_len: bytes at @key
  * @cols: the columns, in strictly ascending order of id
  * @nr: elements at @cols, which may be 0
  * @flags: as for kvtree_put(), and KVTREE_F_WHOLE: the value then consists of
@@ -737,7 +782,7 @@ int kvtree_get_cols(const struct kvtree *kv, const void *key, size_t key_len,
  *
  * Return: as kvtree_put()
  */
-int kvtree_put_cols(const struct kvtree *kv, const void *key, size_t key_len,
+int kvtree_put_cols(const struct kvtree *kv, struct kvtree_slice key,
 		    const struct kvtree_column *cols, size_t nr,
 		    unsigned int flags, uint64_t *version);
 
@@ -745,7 +790,6 @@ int kvtree_put_cols(const struct kvtree *kv, const void *key, size_t key_len,
  * kvtree_cas_cols() - change columns of a value if nobody has changed it
  * @kv: the session
  * @key: the key
- * @key_len: bytes at @key
  * @cols: the columns, in strictly ascending order of id
  * @nr: elements at @cols
  * @flags: as for kvtree_cas(), and KVTREE_F_WHOLE as for kvtree_put_cols()
@@ -753,7 +797,7 @@ int kvtree_put_cols(const struct kvtree *kv, const void *key, size_t key_len,
  *
  * Return: as kvtree_cas()
  */
-int kvtree_cas_cols(const struct kvtree *kv, const void *key, size_t key_len,
+int kvtree_cas_cols(const struct kvtree *kv, struct kvtree_slice key,
 		    const struct kvtree_column *cols, size_t nr,
 		    unsigned int flags, uint64_t *version);
 
@@ -766,7 +810,7 @@ int kvtree_cas_cols(const struct kvtree *kv, const void *key, size_t key_len,
  *
  *	kvtree_ops_new(&ops);
  *	for (i = 0; i < n; i++)
- *		kvtree_ops_put(ops, key[i], key_len[i], val[i], len[i], 0);
+ *		kvtree_ops_put(ops, key[i], val[i], 0);
  *	err = kvtree_ops_run(ops, kv);
  *	for (i = 0; i < kvtree_ops_done(ops); i++)
  *		if (kvtree_ops_result(ops, i) < 0)
@@ -809,7 +853,6 @@ void kvtree_ops_clear(struct kvtree_ops *ops);
  * kvtree_ops_get() - add a get
  * @ops: the list
  * @key: the key
- * @key_len: bytes at @key
  * @buf: where the value goes, valid until the list has run; NULL for memory of
  *	the list's own, which lives until kvtree_ops_clear()
  * @size: room for the value, in bytes
@@ -819,14 +862,13 @@ void kvtree_ops_clear(struct kvtree_ops *ops);
  *
  * Return: the operation's number or a negative errno
  */
-int kvtree_ops_get(struct kvtree_ops *ops, const void *key, size_t key_len,
-		   void *buf, size_t size);
+int kvtree_ops_get(struct kvtree_ops *ops, struct kvtree_slice key, void *buf,
+		   size_t size);
 
 /**
  * kvtree_ops_get_cols() - add a get of columns
  * @ops: the list
  * @key: the key
- * @key_len: bytes at @key
  * @ids: the columns wanted, in strictly ascending order; NULL for all there are
  * @nr: elements at @ids
  * @size: room for the data of all of these columns, in bytes
@@ -835,35 +877,32 @@ int kvtree_ops_get(struct kvtree_ops *ops, const void *key, size_t key_len,
  *
  * Return: the operation's number or a negative errno
  */
-int kvtree_ops_get_cols(struct kvtree_ops *ops, const void *key, size_t key_len,
+int kvtree_ops_get_cols(struct kvtree_ops *ops, struct kvtree_slice key,
 			const uint16_t *ids, size_t nr, size_t size);
 
 /**
  * kvtree_ops_put() - add a put; see kvtree_put()
  * @ops: the list
  * @key: the key
- * @key_len: bytes at @key
  * @val: the value
- * @len: bytes at @val
  * @flags: as for kvtree_put()
  *
  * Return: the operation's number or a negative errno
  */
-int kvtree_ops_put(struct kvtree_ops *ops, const void *key, size_t key_len,
-		   const void *val, size_t len, unsigned int flags);
+int kvtree_ops_put(struct kvtree_ops *ops, struct kvtree_slice key,
+		   struct kvtree_slice val, unsigned int flags);
 
 /**
  * kvtree_ops_put_cols() - add a put of columns; see kvtree_put_cols()
  * @ops: the list
  * @key: the key
- * @key_len: bytes at @key
  * @cols: the columns, in strictly ascending order of id
  * @nr: elements at @cols
  * @flags: as for kvtree_put_cols()
  *
  * Return: the operation's number or a negative errno
  */
-int kvtree_ops_put_cols(struct kvtree_ops *ops, const void *key, size_t key_len,
+int kvtree_ops_put_cols(struct kvtree_ops *ops, struct kvtree_slice key,
 			const struct kvtree_column *cols, size_t nr,
 			unsigned int flags);
 
@@ -871,43 +910,38 @@ int kvtree_ops_put_cols(struct kvtree_ops *ops, const void *key, size_t key_len,
  * kvtree_ops_cas() - add a compare-and-swap; see kvtree_cas()
  * @ops: the list
  * @key: the key
- * @key_len: bytes at @key
  * @val: the value
- * @len: bytes at @val
  * @flags: as for kvtree_cas()
  * @version: the version that the key must have, 0 for a key that is not there
  *
  * Return: the operation's number or a negative errno
  */
-int kvtree_ops_cas(struct kvtree_ops *ops, const void *key, size_t key_len,
-		   const void *val, size_t len, unsigned int flags,
-		   uint64_t version);
+int kvtree_ops_cas(struct kvtree_ops *ops, struct kvtree_slice key,
+		   struct kvtree_slice val, unsigned int flags, uint64_t version);
 
 /**
  * kvtree_ops_del() - add a removal; see kvtree_del()
  * @ops: the list
  * @key: the key
- * @key_len: bytes at @key
  * @flags: as for kvtree_del()
  * @version: with KVTREE_F_VERSION: the version that the key must have, else 0
  *
  * Return: the operation's number or a negative errno
  */
-int kvtree_ops_del(struct kvtree_ops *ops, const void *key, size_t key_len,
+int kvtree_ops_del(struct kvtree_ops *ops, struct kvtree_slice key,
 		   unsigned int flags, uint64_t version);
 
 /**
  * kvtree_ops_add() - add an addition; see kvtree_add()
  * @ops: the list
  * @key: the key
- * @key_len: bytes at @key
  * @col: the column that holds the number
  * @delta: what to add
  * @flags: as for kvtree_add()
  *
  * Return: the operation's number or a negative errno
  */
-int kvtree_ops_add(struct kvtree_ops *ops, const void *key, size_t key_len,
+int kvtree_ops_add(struct kvtree_ops *ops, struct kvtree_slice key,
 		   unsigned int col, int64_t delta, unsigned int flags);
 
 /**
@@ -1159,7 +1193,6 @@ int kvtree_cursor_last(struct kvtree_cursor *cursor);
  * kvtree_cursor_seek() - go to a key
  * @cursor: the cursor
  * @key: the key
- * @key_len: bytes at @key
  *
  * Goes to the record with this key or, if it is not there, to the next one in
  * the cursor's order: the least key above it, or with KVTREE_CURSOR_REVERSE
@@ -1168,8 +1201,7 @@ int kvtree_cursor_last(struct kvtree_cursor *cursor);
  * Return: 0, or
  *	-ENOENT		there is none; the cursor is after the last
  */
-int kvtree_cursor_seek(struct kvtree_cursor *cursor, const void *key,
-		       size_t key_len);
+int kvtree_cursor_seek(struct kvtree_cursor *cursor, struct kvtree_slice key);
 
 /**
  * kvtree_cursor_key() - the key of the record
@@ -1223,8 +1255,8 @@ uint64_t kvtree_cursor_version(const struct kvtree_cursor *cursor);
  *
  *	err = kvtree_ring_open(kv, NULL, &ring);
  *	for (i = 0; i < 64; i++)
- *		kvtree_ring_get(ring, key[i], key_len[i], buf[i], sizeof(buf[i]),
- *				NULL, &request[i]);
+ *		kvtree_ring_get(ring, key[i], buf[i], sizeof(buf[i]),
+ *				kvtree_as_event(&request[i]));
  *	for (done = 0; done < 64; done += n) {
  *		n = kvtree_ring_wait(ring, ev, 64, 1, -1);
  *		for (i = 0; i < n; i++)
@@ -1301,6 +1333,45 @@ struct kvtree_event {
 typedef void (*kvtree_ring_fn)(struct kvtree_ring *ring, const struct kvtree_event *event);
 
 /**
+ * struct kvtree_callback - what follows when an operation has completed
+ * @fn: called with the event; NULL: kvtree_ring_wait() returns the event
+ * @data: for the event
+ *
+ * kvtree_callback() and kvtree_as_event() make one.
+ */
+struct kvtree_callback {
+	kvtree_ring_fn fn;
+	void *data;
+};
+
+/**
+ * kvtree_callback() - have a function called when an operation has completed
+ * @fn: the function
+ * @data: for the event, and to name the operation to kvtree_ring_cancel()
+ *
+ * Return: an argument for the calls that queue operations
+ */
+static inline struct kvtree_callback kvtree_callback(kvtree_ring_fn fn, void *data)
+{
+	struct kvtree_callback then;
+
+	then.fn = fn;
+	then.data = data;
+	return then;
+}
+
+/**
+ * kvtree_as_event() - have kvtree_ring_wait() return an operation's event
+ * @data: for the event, and to name the operation to kvtree_ring_cancel()
+ *
+ * Return: an argument for the calls that queue operations
+ */
+static inline struct kvtree_callback kvtree_as_event(void *data)
+{
+	return kvtree_callback(NULL, data);
+}
+
+/**
  * kvtree_ring_open() - make a ring
  * @kv: the session; it must stay open as long as the ring
  * @opts: how; NULL for a depth of 256 and nothing special
@@ -1351,127 +1422,112 @@ unsigned int kvtree_ring_pending(const struct kvtree_ring *ring);
  * kvtree_ring_get() - queue a get
  * @ring: the ring
  * @key: the key
- * @key_len: bytes at @key
  * @buf: where the value goes
  * @size: room at @buf, in bytes
- * @fn: called when it has completed; NULL: kvtree_ring_wait() returns the event
- * @data: for the event
+ * @then: what follows when it has completed: kvtree_as_event() or kvtree_callback()
  *
  * Return: 0, or
  *	-EAGAIN		as many operations as the ring's depth are pending
  */
-int kvtree_ring_get(struct kvtree_ring *ring, const void *key, size_t key_len,
-		    void *buf, size_t size, kvtree_ring_fn fn, void *data);
+int kvtree_ring_get(struct kvtree_ring *ring, struct kvtree_slice key, void *buf,
+		    size_t size, struct kvtree_callback then);
 
 /**
  * kvtree_ring_put() - queue a put; see kvtree_put()
  * @ring: the ring
  * @key: the key
- * @key_len: bytes at @key
  * @val: the value
- * @len: bytes at @val
  * @flags: as for kvtree_put()
- * @fn: as for kvtree_ring_get()
- * @data: for the event
+ * @then: as for kvtree_ring_get()
  *
  * Return: 0 or -EAGAIN
  */
-int kvtree_ring_put(struct kvtree_ring *ring, const void *key, size_t key_len,
-		    const void *val, size_t len, unsigned int flags,
-		    kvtree_ring_fn fn, void *data);
+int kvtree_ring_put(struct kvtree_ring *ring, struct kvtree_slice key,
+		    struct kvtree_slice val, unsigned int flags,
+		    struct kvtree_callback then);
 
 /**
  * kvtree_ring_cas() - queue a compare-and-swap; see kvtree_cas()
  * @ring: the ring
  * @key: the key
- * @key_len: bytes at @key
  * @val: the value
- * @len: bytes at @val
  * @flags: as for kvtree_cas()
  * @version: the version that the key must have, 0 for a key that is not there
- * @fn: as for kvtree_ring_get()
- * @data: for the event
+ * @then: as for kvtree_ring_get()
  *
  * Return: 0 or -EAGAIN
  */
-int kvtree_ring_cas(struct kvtree_ring *ring, const void *key, size_t key_len,
-		    const void *val, size_t len, unsigned int flags,
-		    uint64_t version, kvtree_ring_fn fn, void *data);
+int kvtree_ring_cas(struct kvtree_ring *ring, struct kvtree_slice key,
+		    struct kvtree_slice val, unsigned int flags,
+		    uint64_t version, struct kvtree_callback then);
 
 /**
  * kvtree_ring_del() - queue a removal; see kvtree_del()
  * @ring: the ring
  * @key: the key
- * @key_len: bytes at @key
  * @flags: as for kvtree_del()
  * @version: with KVTREE_F_VERSION: the version that the key must have, else 0
- * @fn: as for kvtree_ring_get()
- * @data: for the event
+ * @then: as for kvtree_ring_get()
  *
  * Return: 0 or -EAGAIN
  */
-int kvtree_ring_del(struct kvtree_ring *ring, const void *key, size_t key_len,
-		    unsigned int flags, uint64_t version, kvtree_ring_fn fn,
-		    void *data);
+int kvtree_ring_del(struct kvtree_ring *ring, struct kvtree_slice key,
+		    unsigned int flags, uint64_t version,
+		    struct kvtree_callback then);
 
 /**
  * kvtree_ring_add() - queue an addition; see kvtree_add()
  * @ring: the ring
  * @key: the key
- * @key_len: bytes at @key
  * @col: the column that holds the number
  * @delta: what to add
  * @flags: as for kvtree_add()
- * @fn: as for kvtree_ring_get()
- * @data: for the event
+ * @then: as for kvtree_ring_get()
  *
  * Return: 0 or -EAGAIN
  */
-int kvtree_ring_add(struct kvtree_ring *ring, const void *key, size_t key_len,
+int kvtree_ring_add(struct kvtree_ring *ring, struct kvtree_slice key,
 		    unsigned int col, int64_t delta, unsigned int flags,
-		    kvtree_ring_fn fn, void *data);
+		    struct kvtree_callback then);
 
 /**
  * kvtree_ring_sync() - queue a sync; see kvtree_sync()
  * @ring: the ring
- * @fn: as for kvtree_ring_get()
- * @data: for the event
+ * @then: as for kvtree_ring_get()
  *
  * Covers what had completed when it was submitted.
  *
  * Return: 0 or -EAGAIN
  */
-int kvtree_ring_sync(struct kvtree_ring *ring, kvtree_ring_fn fn, void *data);
+int kvtree_ring_sync(struct kvtree_ring *ring, struct kvtree_callback then);
 
 /**
  * kvtree_ring_op() - queue any operation
  * @ring: the ring
  * @op: the operation, as <linux/kvtree.h> describes it; it is the event's @op,
  *	must stay until then, and is what the kernel gave back after that
- * @fn: as for kvtree_ring_get()
- * @data: for the event
+ * @then: as for kvtree_ring_get()
  *
  * For columns and scans, and for programs that lay operations out themselves.
  *
  * Return: 0 or -EAGAIN
  */
-int kvtree_ring_op(struct kvtree_ring *ring, struct kvtree_op *op, kvtree_ring_fn fn,
-		   void *data);
+int kvtree_ring_op(struct kvtree_ring *ring, struct kvtree_op *op,
+		   struct kvtree_callback then);
 
 /**
  * kvtree_ring_ops() - queue an operation list
  * @ring: the ring
  * @ops: the list; no one else may use it until it has completed
- * @fn: as for kvtree_ring_get()
- * @data: for the event
+ * @then: as for kvtree_ring_get()
  *
  * The operations of the list that have not been executed are, in order, as
  * kvtree_ops_run() does it; the list then tells what became of each.
  *
  * Return: 0 or -EAGAIN
  */
-int kvtree_ring_ops(struct kvtree_ring *ring, struct kvtree_ops *ops, kvtree_ring_fn fn,
-		    void *data);
+int kvtree_ring_ops(struct kvtree_ring *ring, struct kvtree_ops *ops,
+		    struct kvtree_callback then);
 
 /**
  * kvtree_ring_submit() - begin what was queued

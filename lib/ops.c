@@ -101,12 +101,12 @@ static void *take(struct kvtree_ops *ops, size_t len)
 	return c->mem + c->used - len;
 }
 
-static void *take_copy(struct kvtree_ops *ops, const void *p, size_t len)
+static void *take_copy(struct kvtree_ops *ops, struct kvtree_slice from)
 {
-	void *copy = take(ops, len);
+	void *copy = take(ops, from.len);
 
-	if (copy && len)
-		memcpy(copy, p, len);
+	if (copy && from.len)
+		memcpy(copy, from.data, from.len);
 	return copy;
 }
 
@@ -133,61 +133,70 @@ static int make_room(struct kvtree_ops *ops)
 }
 
 /*
- * Lays out the operation after the last one.  finish() adds it to the list: a
+ * Make room for an operation after the last one.  finish() adds it to the list: a
  * failure before that leaves the list unchanged.
  */
-static int start(struct kvtree_ops *ops, unsigned int opcode, const void *key,
-		 size_t key_len, unsigned int flags, struct kvtree_op **op)
+static int start(struct kvtree_ops *ops, struct kvtree_op **op)
 {
-	void *copy;
-	int err;
+	int err = make_room(ops);
 
-	err = make_room(ops);
 	if (err)
 		return err;
 	*op = &ops->op[ops->nr];
-	err = kvt_op_init(*op, opcode, key, key_len, flags);
-	if (err)
-		return err;
-	if (!((*op)->flags & KVTREE_F_KEY_INLINE)) {
-		copy = take_copy(ops, key, key_len);
-		if (!copy)
-			return -ENOMEM;
-		(*op)->key = kvt_ptr(copy);
-	}
 	memset(&ops->note[ops->nr], 0, sizeof(*ops->note));
 	return 0;
 }
 
-static int finish(struct kvtree_ops *ops)
+static int finish(struct kvtree_ops *ops, struct kvtree_slice key)
 {
+	struct kvtree_op *op = &ops->op[ops->nr];
+	void *copy;
+
+	if (!(op->flags & KVTREE_F_KEY_INLINE)) {
+		copy = take_copy(ops, key);
+		if (!copy)
+			return -ENOMEM;
+		op->key = kvt_ptr(copy);
+	}
 	return (int)ops->nr++;
 }
 
-KVTREE_API int kvtree_ops_get(struct kvtree_ops *ops, const void *key,
-			      size_t key_len, void *buf, size_t size)
+static int finish_value(struct kvtree_ops *ops, struct kvtree_slice key,
+			struct kvtree_slice val)
+{
+	void *copy;
+
+	if (val.len > KVTREE_VALUE_MAX)
+		return -E2BIG;
+	copy = take_copy(ops, val);
+	if (!copy)
+		return -ENOMEM;
+	ops->op[ops->nr].val = kvt_ptr(copy);
+	return finish(ops, key);
+}
+
+KVTREE_API int kvtree_ops_get(struct kvtree_ops *ops, struct kvtree_slice key,
+			      void *buf, size_t size)
 {
 	struct kvtree_op *op;
 	int err;
 
-	if (size > KVTREE_VALUE_MAX)
-		size = KVTREE_VALUE_MAX;
-	err = start(ops, KVTREE_OP_GET, key, key_len, 0, &op);
+	err = start(ops, &op);
+	if (!err)
+		err = kvt_op_get(op, key, buf, size);
 	if (err)
 		return err;
 	if (!buf) {
-		buf = take(ops, size);
+		buf = take(ops, op->val_len);
 		if (!buf)
 			return -ENOMEM;
+		op->val = kvt_ptr(buf);
 	}
-	op->val = kvt_ptr(buf);
-	op->val_len = (__u32)size;
-	return finish(ops);
+	return finish(ops, key);
 }
 
-KVTREE_API int kvtree_ops_get_cols(struct kvtree_ops *ops, const void *key,
-				   size_t key_len, const uint16_t *ids,
-				   size_t nr, size_t size)
+KVTREE_API int kvtree_ops_get_cols(struct kvtree_ops *ops, struct kvtree_slice key,
+				   const uint16_t *ids, size_t nr, size_t size)
 {
 	struct kvtree_columns *found;
 	struct kvtree_col *desc;
@@ -199,14 +208,14 @@ KVTREE_API int kvtree_ops_get_cols(struct kvtree_ops *ops, const void *key,
 		nr = KVTREE_COLS_MAX;
 	if (nr > KVTREE_COLS_MAX)
 		return -E2BIG;
-	if (size > KVTREE_VALUE_MAX)
-		size = KVTREE_VALUE_MAX;
-	err = start(ops, KVTREE_OP_GET, key, key_len, 0, &op);
+	err = start(ops, &op);
+	if (!err)
+		err = kvt_op_get(op, key, NULL, size);
 	if (err)
 		return err;
 	desc = take(ops, nr * sizeof(*desc));
 	found = take(ops, sizeof(*found) + nr * sizeof(*found->col));
-	data = take(ops, size);
+	data = take(ops, op->val_len);
 	if (!desc || !found || !data)
 		return -ENOMEM;
 	found->col = (struct kvtree_column *)(found + 1);
@@ -215,49 +224,35 @@ KVTREE_API int kvtree_ops_get_cols(struct kvtree_ops *ops, const void *key,
 	op->arg = kvt_ptr(desc);
 	op->ncols = (__u16)nr;
 	op->val = kvt_ptr(data);
-	op->val_len = (__u32)size;
-	return finish(ops);
+	return finish(ops, key);
 }
 
-static int add_value(struct kvtree_ops *ops, unsigned int opcode,
-		     const void *key, size_t key_len, const void *val,
-		     size_t len, unsigned int flags, uint64_t version)
+KVTREE_API int kvtree_ops_put(struct kvtree_ops *ops, struct kvtree_slice key,
+			      struct kvtree_slice val, unsigned int flags)
 {
 	struct kvtree_op *op;
-	void *copy;
 	int err;
 
-	if (len > KVTREE_VALUE_MAX)
-		return -E2BIG;
-	err = start(ops, opcode, key, key_len, flags, &op);
-	if (err)
-		return err;
-	copy = take_copy(ops, val, len);
-	if (!copy)
-		return -ENOMEM;
-	op->val = kvt_ptr(copy);
-	op->val_len = (__u32)len;
-	op->version = version;
-	return finish(ops);
+	err = start(ops, &op);
+	if (!err)
+		err = kvt_op_put(op, key, val, flags);
+	return err ? err : finish_value(ops, key, val);
 }
 
-KVTREE_API int kvtree_ops_put(struct kvtree_ops *ops, const void *key,
-			      size_t key_len, const void *val, size_t len,
-			      unsigned int flags)
+KVTREE_API int kvtree_ops_cas(struct kvtree_ops *ops, struct kvtree_slice key,
+			      struct kvtree_slice val, unsigned int flags,
+			      uint64_t version)
 {
-	return add_value(ops, KVTREE_OP_PUT, key, key_len, val, len, flags, 0);
+	struct kvtree_op *op;
+	int err;
+
+	err = start(ops, &op);
+	if (!err)
+		err = kvt_op_cas(op, key, val, flags, version);
+	return err ? err : finish_value(ops, key, val);
 }
 
-KVTREE_API int kvtree_ops_cas(struct kvtree_ops *ops, const void *key,
-			      size_t key_len, const void *val, size_t len,
-			      unsigned int flags, uint64_t version)
-{
-	return add_value(ops, KVTREE_OP_CAS, key, key_len, val, len, flags,
-			 version);
-}
-
-KVTREE_API int kvtree_ops_put_cols(struct kvtree_ops *ops, const void *key,
-				   size_t key_len,
+KVTREE_API int kvtree_ops_put_cols(struct kvtree_ops *ops, struct kvtree_slice key,
 				   const struct kvtree_column *cols, size_t nr,
 				   unsigned int flags)
 {
@@ -269,7 +264,9 @@ KVTREE_API int kvtree_ops_put_cols(struct kvtree_ops *ops, const void *key,
 
 	if (nr > KVTREE_COLS_MAX)
 		return -E2BIG;
-	err = start(ops, KVTREE_OP_PUT, key, key_len, flags, &op);
+	err = start(ops, &op);
+	if (!err)
+		err = kvt_op_init(op, KVTREE_OP_PUT, key, flags);
 	if (err)
 		return err;
 	desc = take(ops, nr * sizeof(*desc));
@@ -287,39 +284,34 @@ KVTREE_API int kvtree_ops_put_cols(struct kvtree_ops *ops, const void *key,
 	op->ncols = (__u16)nr;
 	op->val = kvt_ptr(data);
 	op->val_len = (__u32)bytes;
-	return finish(ops);
+	return finish(ops, key);
 }
 
-KVTREE_API int kvtree_ops_del(struct kvtree_ops *ops, const void *key,
-			      size_t key_len, unsigned int flags,
-			      uint64_t version)
+KVTREE_API int kvtree_ops_del(struct kvtree_ops *ops, struct kvtree_slice key,
+			      unsigned int flags, uint64_t version)
 {
 	struct kvtree_op *op;
 	int err;
 
-	err = start(ops, KVTREE_OP_REMOVE, key, key_len, flags, &op);
-	if (err)
-		return err;
-	op->version = version;
-	return finish(ops);
+	err = start(ops, &op);
+	if (!err)
+		err = kvt_op_del(op, key, flags, version);
+	return err ? err : finish(ops, key);
 }
 
-KVTREE_API int kvtree_ops_add(struct kvtree_ops *ops, const void *key,
-			      size_t key_len, unsigned int col, int64_t delta,
-			      unsigned int flags)
+KVTREE_API int kvtree_ops_add(struct kvtree_ops *ops, struct kvtree_slice key,
+			      unsigned int col, int64_t delta, unsigned int flags)
 {
 	struct kvtree_op *op;
 	int err;
 
-	if (col >= KVTREE_COLS_MAX)
-		return -EINVAL;
-	err = start(ops, KVTREE_OP_ADD, key, key_len, flags, &op);
+	err = start(ops, &op);
+	if (!err)
+		err = kvt_op_add(op, key, col, delta, flags);
 	if (err)
 		return err;
-	op->col = (__u8)col;
-	op->arg = (__u64)delta;
 	ops->note[ops->nr].delta = delta;
-	return finish(ops);
+	return finish(ops, key);
 }
 
 /**

@@ -103,7 +103,7 @@ static unsigned int nr_started(const struct kvtree_ring *ring)
  * Queueing
  */
 
-static int take_slot(struct kvtree_ring *ring, kvtree_ring_fn fn, void *data,
+static int take_slot(struct kvtree_ring *ring, struct kvtree_callback then,
 		     struct kvt_slot **slot)
 {
 	if (ring->closing)
@@ -111,8 +111,7 @@ static int take_slot(struct kvtree_ring *ring, kvtree_ring_fn fn, void *data,
 	if (!ring->free.head)
 		return -EAGAIN;
 	*slot = ring->free.head;
-	(*slot)->fn = fn;
-	(*slot)->data = data;
+	(*slot)->then = then;
 	return 0;
 }
 
@@ -122,153 +121,116 @@ static int queue_slot(struct kvtree_ring *ring, enum kvt_slot_kind kind)
 	struct kvt_slot *slot = kvt_slots_take(&ring->free);
 
 	slot->kind = (__u8)kind;
+	if (kind != KVT_SLOT_LIST) {
+		struct kvtree_op *op = kvt_slot_op(slot);
+
+		/* The kernel never returns it: tells whether it has written the operation back. */
+		op->result = -EINPROGRESS;
+		/* The kernel overwrites the operand of an addition with the old number. */
+		slot->delta = op->arg;
+	}
 	kvt_slots_add(&ring->queue, slot);
 	ring->pending++;
 	return 0;
 }
 
-/*
- * start_op() - take a slot and lay out the operation in it
- *
- * Sets a result that the kernel never returns, to tell later whether the kernel
- * has written the operation back.
- */
-static int start_op(struct kvtree_ring *ring, unsigned int opcode, const void *key,
-		    size_t key_len, unsigned int flags, kvtree_ring_fn fn, void *data,
-		    struct kvtree_op **op)
+KVTREE_API int kvtree_ring_get(struct kvtree_ring *ring, struct kvtree_slice key,
+			       void *buf, size_t size, struct kvtree_callback then)
 {
 	struct kvt_slot *slot;
 	int err;
 
-	err = take_slot(ring, fn, data, &slot);
-	if (err)
-		return err;
-	*op = &slot->op;
-	err = kvt_op_init(*op, opcode, key, key_len, flags);
-	(*op)->result = -EINPROGRESS;
-	return err;
+	err = take_slot(ring, then, &slot);
+	if (!err)
+		err = kvt_op_get(&slot->op, key, buf, size);
+	return err ? err : queue_slot(ring, KVT_SLOT_OP);
 }
 
-KVTREE_API int kvtree_ring_get(struct kvtree_ring *ring, const void *key,
-			       size_t key_len, void *buf, size_t size,
-			       kvtree_ring_fn fn, void *data)
+KVTREE_API int kvtree_ring_put(struct kvtree_ring *ring, struct kvtree_slice key,
+			       struct kvtree_slice val, unsigned int flags,
+			       struct kvtree_callback then)
 {
-	struct kvtree_op *op;
+	struct kvt_slot *slot;
 	int err;
 
-	err = start_op(ring, KVTREE_OP_GET, key, key_len, 0, fn, data, &op);
-	if (err)
-		return err;
-	op->val = kvt_ptr(buf);
-	op->val_len = size < KVTREE_VALUE_MAX ? (__u32)size : KVTREE_VALUE_MAX;
-	return queue_slot(ring, KVT_SLOT_OP);
+	err = take_slot(ring, then, &slot);
+	if (!err)
+		err = kvt_op_put(&slot->op, key, val, flags);
+	return err ? err : queue_slot(ring, KVT_SLOT_OP);
 }
 
-static int store_value(struct kvtree_ring *ring, unsigned int opcode,
-		       const void *key, size_t key_len, const void *val,
-		       size_t len, unsigned int flags, uint64_t version,
-		       kvtree_ring_fn fn, void *data)
+KVTREE_API int kvtree_ring_cas(struct kvtree_ring *ring, struct kvtree_slice key,
+			       struct kvtree_slice val, unsigned int flags,
+			       uint64_t version, struct kvtree_callback then)
 {
-	struct kvtree_op *op;
+	struct kvt_slot *slot;
 	int err;
 
-	if (len > UINT32_MAX)
-		return -E2BIG;
-	err = start_op(ring, opcode, key, key_len, flags, fn, data, &op);
-	if (err)
-		return err;
-	op->val = kvt_ptr(val);
-	op->val_len = (__u32)len;
-	op->version = version;
-	return queue_slot(ring, KVT_SLOT_OP);
+	err = take_slot(ring, then, &slot);
+	if (!err)
+		err = kvt_op_cas(&slot->op, key, val, flags, version);
+	return err ? err : queue_slot(ring, KVT_SLOT_OP);
 }
 
-KVTREE_API int kvtree_ring_put(struct kvtree_ring *ring, const void *key,
-			       size_t key_len, const void *val, size_t len,
-			       unsigned int flags, kvtree_ring_fn fn, void *data)
-{
-	return store_value(ring, KVTREE_OP_PUT, key, key_len, val, len, flags, 0,
-			   fn, data);
-}
-
-KVTREE_API int kvtree_ring_cas(struct kvtree_ring *ring, const void *key,
-			       size_t key_len, const void *val, size_t len,
+KVTREE_API int kvtree_ring_del(struct kvtree_ring *ring, struct kvtree_slice key,
 			       unsigned int flags, uint64_t version,
-			       kvtree_ring_fn fn, void *data)
+			       struct kvtree_callback then)
 {
-	return store_value(ring, KVTREE_OP_CAS, key, key_len, val, len, flags,
-			   version, fn, data);
-}
-
-KVTREE_API int kvtree_ring_del(struct kvtree_ring *ring, const void *key,
-			       size_t key_len, unsigned int flags,
-			       uint64_t version, kvtree_ring_fn fn, void *data)
-{
-	struct kvtree_op *op;
+	struct kvt_slot *slot;
 	int err;
 
-	err = start_op(ring, KVTREE_OP_REMOVE, key, key_len, flags, fn, data, &op);
-	if (err)
-		return err;
-	op->version = version;
-	return queue_slot(ring, KVT_SLOT_OP);
+	err = take_slot(ring, then, &slot);
+	if (!err)
+		err = kvt_op_del(&slot->op, key, flags, version);
+	return err ? err : queue_slot(ring, KVT_SLOT_OP);
 }
 
-KVTREE_API int kvtree_ring_add(struct kvtree_ring *ring, const void *key,
-			       size_t key_len, unsigned int col, int64_t delta,
-			       unsigned int flags, kvtree_ring_fn fn, void *data)
+KVTREE_API int kvtree_ring_add(struct kvtree_ring *ring, struct kvtree_slice key,
+			       unsigned int col, int64_t delta, unsigned int flags,
+			       struct kvtree_callback then)
 {
-	struct kvtree_op *op;
+	struct kvt_slot *slot;
 	int err;
 
-	if (col >= KVTREE_COLS_MAX)
-		return -EINVAL;
-	err = start_op(ring, KVTREE_OP_ADD, key, key_len, flags, fn, data, &op);
-	if (err)
-		return err;
-	op->col = (__u8)col;
-	op->arg = (__u64)delta;
-	/* The kernel overwrites the operand with the old number. */
-	ring->free.head->delta = (__u64)delta;
-	return queue_slot(ring, KVT_SLOT_OP);
+	err = take_slot(ring, then, &slot);
+	if (!err)
+		err = kvt_op_add(&slot->op, key, col, delta, flags);
+	return err ? err : queue_slot(ring, KVT_SLOT_OP);
 }
 
-KVTREE_API int kvtree_ring_sync(struct kvtree_ring *ring, kvtree_ring_fn fn,
-				void *data)
+KVTREE_API int kvtree_ring_sync(struct kvtree_ring *ring, struct kvtree_callback then)
 {
-	struct kvtree_op *op;
+	struct kvt_slot *slot;
 	int err;
 
-	err = start_op(ring, KVTREE_OP_SYNC, NULL, 0, 0, fn, data, &op);
+	err = take_slot(ring, then, &slot);
 	if (err)
 		return err;
-	/* It has no key, not even an empty one. */
-	op->flags = 0;
+	memset(&slot->op, 0, sizeof(slot->op));
+	slot->op.opcode = KVTREE_OP_SYNC;
 	return queue_slot(ring, KVT_SLOT_OP);
 }
 
 KVTREE_API int kvtree_ring_op(struct kvtree_ring *ring, struct kvtree_op *op,
-			      kvtree_ring_fn fn, void *data)
+			      struct kvtree_callback then)
 {
 	struct kvt_slot *slot;
 	int err;
 
-	err = take_slot(ring, fn, data, &slot);
+	err = take_slot(ring, then, &slot);
 	if (err)
 		return err;
-	op->result = -EINPROGRESS;
 	slot->user = op;
-	slot->delta = op->arg;
 	return queue_slot(ring, KVT_SLOT_USER);
 }
 
 KVTREE_API int kvtree_ring_ops(struct kvtree_ring *ring, struct kvtree_ops *ops,
-			       kvtree_ring_fn fn, void *data)
+			       struct kvtree_callback then)
 {
 	struct kvt_slot *slot;
 	int err;
 
-	err = take_slot(ring, fn, data, &slot);
+	err = take_slot(ring, then, &slot);
 	if (err)
 		return err;
 	slot->list = ops;
@@ -372,7 +334,7 @@ static void make_event(struct kvtree_ring *ring, struct kvt_slot *slot,
 	struct kvtree_op *op = kvt_slot_op(slot);
 
 	memset(event, 0, sizeof(*event));
-	event->data = slot->data;
+	event->data = slot->then.data;
 	if (slot->kind == KVT_SLOT_LIST) {
 		event->result = slot->result;
 		return;
@@ -412,7 +374,7 @@ static unsigned int reap(struct kvtree_ring *ring, struct kvtree_event *events,
 		slot = take_done(ring);
 		if (!slot)
 			break;
-		fn = slot->fn;
+		fn = slot->then.fn;
 		if (!fn && *filled == nr) {
 			kvt_slots_put_back(&ring->done, slot);
 			break;
@@ -508,7 +470,7 @@ KVTREE_API int kvtree_ring_cancel(struct kvtree_ring *ring, const void *data)
 
 	memset(&ring->queue, 0, sizeof(ring->queue));
 	while ((slot = kvt_slots_take(&queue))) {
-		if (data && slot->data != data) {
+		if (data && slot->then.data != data) {
 			kvt_slots_add(&ring->queue, slot);
 			continue;
 		}

@@ -31,8 +31,7 @@ enum kvt_slot_kind {
 struct kvt_slot {
 	struct kvtree_op op;	/* KVT_SLOT_OP */
 	struct kvt_slot *next;
-	kvtree_ring_fn fn;
-	void *data;
+	struct kvtree_callback then;
 	union {
 		struct kvtree_op *user;		/* KVT_SLOT_USER */
 		struct kvtree_ops *list;	/* KVT_SLOT_LIST */

@@ -305,7 +305,7 @@ static int send_cancels(struct kvtree_ring *ring, const void *data)
 	int err;
 
 	for (i = 0; i < ring->depth; i++) {
-		if (!ring->slot[i].started || (data && ring->slot[i].data != data))
+		if (!ring->slot[i].started || (data && ring->slot[i].then.data != data))
 			continue;
 		sqe = get_sqe(u, KVTREE_URING_CANCEL, UD_CANCEL);
 		if (!sqe)

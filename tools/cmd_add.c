@@ -77,9 +77,8 @@ int cmd_add(int argc, char **argv)
 	};
 	struct add add = { 0 };
 	char *last = argv[argc - 1];
-	uint64_t version;
 	struct kvtree *kv;
-	int64_t sum;
+	struct kvtree_sum sum;
 	json_t *obj;
 	int err;
 
@@ -91,8 +90,8 @@ int cmd_add(int argc, char **argv)
 	}
 	parse(&argp, argc, argv, &add);
 	kv = open_store(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
-	err = kvtree_add(kv, add.k.data, add.k.len, add.col, add.delta, add.flags, &sum,
-			 &version);
+	err = kvtree_add(kv, kvtree_slice(add.k.data, add.k.len), add.col, add.delta, add.flags,
+			 &sum);
 	kvtree_close(kv);
 	if (err == -EINVAL) {
 		warn("add: this value is not a number: it is not 8 bytes long");
@@ -101,13 +100,13 @@ int cmd_add(int argc, char **argv)
 	if (err)
 		return report(err, "add", &add.k);
 	if (!tool.json) {
-		printf("%" PRId64 "\n", sum);
+		printf("%" PRId64 "\n", sum.sum);
 		return STATUS_OK;
 	}
 	obj = json_new();
 	json_add_bytes(obj, "key", add.k.data, add.k.len);
-	json_add(obj, "sum", json_integer(sum));
-	json_add_u64(obj, "version", version);
+	json_add(obj, "sum", json_integer(sum.sum));
+	json_add_u64(obj, "version", sum.version);
 	json_print(obj);
 	return STATUS_OK;
 }

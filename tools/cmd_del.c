@@ -94,7 +94,7 @@ int cmd_del(int argc, char **argv)
 	if (kvtree_ops_new(&ops))
 		die("out of memory");
 	for (i = 0; i < del.nr; i++) {
-		err = kvtree_ops_del(ops, del.keys[i].data, del.keys[i].len,
+		err = kvtree_ops_del(ops, kvtree_slice(del.keys[i].data, del.keys[i].len),
 				     del.version_text ? KVTREE_F_VERSION : 0, del.version);
 		if (err < 0) {
 			status = report(err, "del", &del.keys[i]);

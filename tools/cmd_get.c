@@ -205,12 +205,13 @@ int cmd_get(int argc, char **argv)
 	parse(&argp, argc, argv, &get);
 	kv = open_store(KVTREE_OPEN_READ);
 	if (get.nids || get.all_cols) {
-		err = kvtree_get_cols(kv, get.k.data, get.k.len, get.nids ? get.ids : NULL,
-				      get.nids, &cols);
+		err = kvtree_get_cols(kv, kvtree_slice(get.k.data, get.k.len),
+				      get.nids ? get.ids : NULL, get.nids, &cols);
 		if (!err)
 			version = cols->version;
 	} else {
-		err = kvtree_get(kv, get.k.data, get.k.len, &data, &value.len, &version);
+		err = kvtree_get(kv, kvtree_slice(get.k.data, get.k.len), &data, &value.len,
+				 &version);
 		value.data = data;
 	}
 	kvtree_close(kv);

@@ -132,11 +132,11 @@ static int add(struct load *load, const struct record *rec)
 
 	/* A put without columns stores only column 0, at less cost. */
 	if (rec->ncols == 1 && !rec->col[0].id)
-		n = kvtree_ops_put(load->ops, rec->key, rec->key_len, rec->col[0].data,
-				   rec->col[0].len, 0);
+		n = kvtree_ops_put(load->ops, kvtree_slice(rec->key, rec->key_len),
+				   kvtree_slice(rec->col[0].data, rec->col[0].len), 0);
 	else
-		n = kvtree_ops_put_cols(load->ops, rec->key, rec->key_len, rec->col, rec->ncols,
-					KVTREE_F_WHOLE);
+		n = kvtree_ops_put_cols(load->ops, kvtree_slice(rec->key, rec->key_len), rec->col,
+					rec->ncols, KVTREE_F_WHOLE);
 	if (n < 0)
 		return n;
 	load->line[n] = load->in.line_nr;

@@ -183,17 +183,17 @@ static int store(struct put *put)
 		put->v = file_bytes(put->file);
 	kv = open_store(KVTREE_OPEN_WRITE);
 	if (put->cas && put->ncols)
-		err = kvtree_cas_cols(kv, put->k.data, put->k.len, put->col, put->ncols,
-				      put->flags, &put->version);
+		err = kvtree_cas_cols(kv, kvtree_slice(put->k.data, put->k.len), put->col,
+				      put->ncols, put->flags, &put->version);
 	else if (put->cas)
-		err = kvtree_cas(kv, put->k.data, put->k.len, put->v.data, put->v.len, 0,
-				 &put->version);
+		err = kvtree_cas(kv, kvtree_slice(put->k.data, put->k.len),
+				 kvtree_slice(put->v.data, put->v.len), 0, &put->version);
 	else if (put->ncols)
-		err = kvtree_put_cols(kv, put->k.data, put->k.len, put->col, put->ncols,
-				      put->flags, &put->version);
+		err = kvtree_put_cols(kv, kvtree_slice(put->k.data, put->k.len), put->col,
+				      put->ncols, put->flags, &put->version);
 	else
-		err = kvtree_put(kv, put->k.data, put->k.len, put->v.data, put->v.len,
-				 put->flags, &put->version);
+		err = kvtree_put(kv, kvtree_slice(put->k.data, put->k.len),
+				 kvtree_slice(put->v.data, put->v.len), put->flags, &put->version);
 	kvtree_close(kv);
 	if (put->file)
 		free(put->v.data);

@@ -19,7 +19,7 @@ class Function:
         self.name = name
         self.short = short
         self.parameters, self.text, self.returns = read_body(body)
-        self.declaration = ' '.join(declaration.strip().rstrip(';').split())
+        self.declaration = ' '.join(declaration.removeprefix('static inline ').split())
         found = re.match(r'(.*?)(\w+)\((.*)\)$', self.declaration)
         self.type = found[1]
         self.arguments = [] if found[3] == 'void' else found[3].split(', ')
@@ -31,7 +31,7 @@ class Function:
     def is_change(self):
         """Whether it changes a store: what does so takes flags."""
         return (self.takes(r'const struct kvtree \*kv') and
-                self.takes('const void .key') and self.takes('unsigned int flags'))
+                self.takes('struct kvtree_slice key') and self.takes('unsigned int flags'))
 
     def returns_errors(self):
         return re.search(r'negative errno|-E[A-Z]+|^as kvtree', ' '.join(self.returns)) and \
@@ -77,12 +77,14 @@ class Header:
         if not found[0].startswith('/**') or not short:
             return
         section, (kind, name, text) = self.sections[-1], short.groups()
-        end = re.search(r'^};\n' if kind == 'struct' else r';\n', behind, re.MULTILINE)
-        declaration = behind[:end.end()]
         if kind:
-            section.structures.append(Structure(name, text, lines[1:], declaration))
+            end = re.search(r'^};\n' if kind == 'struct' else r';\n', behind, re.MULTILINE)
+            section.structures.append(Structure(name, text, lines[1:], behind[:end.end()]))
         else:
-            section.functions.append(Function(section, name, text, lines[1:], declaration))
+            # Without the body of an inline function.
+            end = re.search(r';\n|\n{\n', behind)
+            section.functions.append(
+                Function(section, name, text, lines[1:], behind[:end.start()]))
 
     def structure(self, name):
         for section in self.sections:

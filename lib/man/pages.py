@@ -204,7 +204,7 @@ class Call(Page):
         out += self.tagged([(name, self.inherited(name, meaning))
                             for name, meaning in function.parameters])
         out += self.text.blocks(function.text)
-        for name in self.types(function.arguments):
+        for name in self.types([function.type, *function.arguments]):
             out += self.structure(name)
         return out
 

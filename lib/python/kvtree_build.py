@@ -125,7 +125,9 @@ def declarations(include: list[str]) -> str:
                           stdout=subprocess.PIPE, text=True, check=True)
     found = [f'typedef int... __{sign}{bits};' for sign in 'su' for bits in (8, 16, 32, 64)]
     ours = False
-    for line in done.stdout.splitlines():
+    # cffi takes no inline functions.
+    text = re.sub(r'^static inline .*?^}$', '', done.stdout, flags=re.DOTALL | re.MULTILINE)
+    for line in text.splitlines():
         if marker := re.match(r'# \d+ "(.*?)"', line):
             ours = marker[1].endswith('/kvtree.h')
         elif constant := re.match(r'#define (KVTREE_\w+)[ \t]+\(?\d', line):

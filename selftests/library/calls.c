@@ -61,37 +61,42 @@ TEST_F(calls, values_are_stored_found_and_removed)
 	void *val;
 	int i;
 
-	EXPECT_EQ(-ENOENT, kvtree_get(self->kv, "key", 3, &val, &len, NULL));
-	ASSERT_EQ(0, kvtree_put(self->kv, "key", 3, "value", 5, KVTREE_F_CREATE, &version));
-	EXPECT_EQ(-EEXIST, kvtree_put(self->kv, "key", 3, "value", 5, KVTREE_F_CREATE, NULL));
-	ASSERT_EQ(0, kvtree_get(self->kv, "key", 3, &val, &len, &found));
+	EXPECT_EQ(-ENOENT, kvtree_get(self->kv, kvtree_str("key"), &val, &len, NULL));
+	ASSERT_EQ(0, kvtree_put(self->kv, kvtree_str("key"), kvtree_str("value"), KVTREE_F_CREATE,
+				&version));
+	EXPECT_EQ(-EEXIST, kvtree_put(self->kv, kvtree_str("key"), kvtree_str("value"),
+				      KVTREE_F_CREATE, NULL));
+	ASSERT_EQ(0, kvtree_get(self->kv, kvtree_str("key"), &val, &len, &found));
 	EXPECT_EQ(5, len);
 	EXPECT_STREQ("value", val);
 	EXPECT_EQ(version, found);
 	free(val);
-	EXPECT_EQ(-EMSGSIZE, kvtree_get_into(self->kv, "key", 3, buf, 4, &len, NULL));
+	EXPECT_EQ(-EMSGSIZE, kvtree_get_into(self->kv, kvtree_str("key"), buf, 4, &len, NULL));
 	EXPECT_EQ(5, len);
 
 	for (i = 0; i < sizeof(big); i++)
 		big[i] = i * 13 + i / 509;
-	ASSERT_EQ(0, kvtree_put(self->kv, big, KVTREE_KEY_MAX, big, sizeof(big), 0, NULL));
-	ASSERT_EQ(0, kvtree_get_into(self->kv, big, KVTREE_KEY_MAX, buf, sizeof(buf), &len, NULL));
+	ASSERT_EQ(0, kvtree_put(self->kv, kvtree_slice(big, KVTREE_KEY_MAX),
+				kvtree_slice(big, sizeof(big)), 0, NULL));
+	ASSERT_EQ(0, kvtree_get_into(self->kv, kvtree_slice(big, KVTREE_KEY_MAX), buf, sizeof(buf),
+				     &len, NULL));
 	EXPECT_EQ(sizeof(big), len);
 	EXPECT_EQ(0, memcmp(big, buf, sizeof(big)));
-	ASSERT_EQ(0, kvtree_get(self->kv, big, KVTREE_KEY_MAX, &val, &len, NULL));
+	ASSERT_EQ(0, kvtree_get(self->kv, kvtree_slice(big, KVTREE_KEY_MAX), &val, &len, NULL));
 	EXPECT_EQ(sizeof(big), len);
 	EXPECT_EQ(0, memcmp(big, val, sizeof(big)));
 	free(val);
 
 	found = version + 1;
-	EXPECT_EQ(-ECANCELED, kvtree_cas(self->kv, "key", 3, "other", 5, 0, &found));
+	EXPECT_EQ(-ECANCELED, kvtree_cas(self->kv, kvtree_str("key"), kvtree_str("other"), 0,
+					 &found));
 	EXPECT_EQ(version, found);
-	EXPECT_EQ(0, kvtree_cas(self->kv, "key", 3, "other", 5, 0, &found));
+	EXPECT_EQ(0, kvtree_cas(self->kv, kvtree_str("key"), kvtree_str("other"), 0, &found));
 	EXPECT_LT(version, found);
-	EXPECT_EQ(-ECANCELED, kvtree_del(self->kv, "key", 3, KVTREE_F_VERSION, &version));
+	EXPECT_EQ(-ECANCELED, kvtree_del(self->kv, kvtree_str("key"), KVTREE_F_VERSION, &version));
 	EXPECT_EQ(found, version);
-	EXPECT_EQ(0, kvtree_del(self->kv, "key", 3, KVTREE_F_VERSION, &version));
-	EXPECT_EQ(-ENOENT, kvtree_del(self->kv, "key", 3, 0, NULL));
+	EXPECT_EQ(0, kvtree_del(self->kv, kvtree_str("key"), KVTREE_F_VERSION, &version));
+	EXPECT_EQ(-ENOENT, kvtree_del(self->kv, kvtree_str("key"), 0, NULL));
 }
 
 TEST_F(calls, numbers_and_columns_are_changed)
@@ -101,22 +106,23 @@ TEST_F(calls, numbers_and_columns_are_changed)
 	};
 	struct kvtree_columns *cols;
 	uint64_t version = 0;
-	int64_t sum;
+	struct kvtree_sum sum;
 
-	ASSERT_EQ(0, kvtree_add(self->kv, "number", 6, 0, 5, 0, &sum, NULL));
-	EXPECT_EQ(5, sum);
-	ASSERT_EQ(0, kvtree_add(self->kv, "number", 6, 0, -7, 0, &sum, NULL));
-	EXPECT_EQ(-2, sum);
-	ASSERT_EQ(0, kvtree_put_cols(self->kv, "key", 3, put, 2, 0, NULL));
-	EXPECT_EQ(-ECANCELED, kvtree_cas_cols(self->kv, "key", 3, put, 1, KVTREE_F_WHOLE,
+	ASSERT_EQ(0, kvtree_add(self->kv, kvtree_str("number"), 0, 5, 0, &sum));
+	EXPECT_EQ(5, sum.sum);
+	ASSERT_EQ(0, kvtree_add(self->kv, kvtree_str("number"), 0, -7, 0, &sum));
+	EXPECT_EQ(-2, sum.sum);
+	ASSERT_EQ(0, kvtree_put_cols(self->kv, kvtree_str("key"), put, 2, 0, NULL));
+	EXPECT_EQ(-ECANCELED, kvtree_cas_cols(self->kv, kvtree_str("key"), put, 1, KVTREE_F_WHOLE,
 					      &version));
-	EXPECT_EQ(0, kvtree_cas_cols(self->kv, "key", 3, put, 1, KVTREE_F_WHOLE, &version));
-	ASSERT_EQ(0, kvtree_get_cols(self->kv, "key", 3, NULL, 0, &cols));
+	EXPECT_EQ(0, kvtree_cas_cols(self->kv, kvtree_str("key"), put, 1, KVTREE_F_WHOLE,
+				     &version));
+	ASSERT_EQ(0, kvtree_get_cols(self->kv, kvtree_str("key"), NULL, 0, &cols));
 	EXPECT_EQ(1, cols->nr);
 	EXPECT_EQ(version, cols->version);
 	EXPECT_EQ(0, memcmp(cols->col[0].data, "one", 3));
 	free(cols);
-	EXPECT_EQ(-EINVAL, kvtree_add(self->kv, "key", 3, 1, 1, 0, &sum, NULL));
+	EXPECT_EQ(-EINVAL, kvtree_add(self->kv, kvtree_str("key"), 1, 1, 0, &sum));
 	EXPECT_EQ(-EOPNOTSUPP, kvtree_sync(self->kv));
 }
 
@@ -126,7 +132,8 @@ TEST_F(calls, cursor_reads_records)
 	int i, nr = 0;
 
 	for (i = 0; i < 1000; i++)
-		ASSERT_EQ(0, kvtree_put(self->kv, &i, 4, "value", 5, 0, NULL));
+		ASSERT_EQ(0, kvtree_put(self->kv, kvtree_slice(&i, 4), kvtree_str("value"), 0,
+					NULL));
 	ASSERT_EQ(0, kvtree_cursor_open(self->kv, NULL, &c));
 	while (!kvtree_cursor_next(c))
 		nr++;
@@ -169,19 +176,21 @@ TEST_F(calls, call_that_a_signal_interrupts_goes_on)
 	struct sigaction sa = { .sa_handler = on_alarm };
 	struct itimerval it = { { 0, 100 }, { 0, 100 } }, none = {};
 	static char val[KVTREE_VALUE_MAX];
-	int64_t sum;
+	struct kvtree_sum sum;
 	size_t len;
 	int i;
 
 	ASSERT_EQ(0, sigaction(SIGALRM, &sa, NULL));
 	ASSERT_EQ(0, setitimer(ITIMER_REAL, &it, NULL));
 	for (i = 0; i < 3000; i++) {
-		ASSERT_EQ(0, kvtree_add(self->kv, "number", 6, 0, 1, 0, &sum, NULL));
-		ASSERT_EQ(i + 1, sum);
+		ASSERT_EQ(0, kvtree_add(self->kv, kvtree_str("number"), 0, 1, 0, &sum));
+		ASSERT_EQ(i + 1, sum.sum);
 		if (i % 100)
 			continue;
-		ASSERT_EQ(0, kvtree_put(self->kv, "big", 3, val, sizeof(val), 0, NULL));
-		ASSERT_EQ(0, kvtree_get_into(self->kv, "big", 3, val, sizeof(val), &len, NULL));
+		ASSERT_EQ(0, kvtree_put(self->kv, kvtree_str("big"), kvtree_slice(val, sizeof(val)),
+					0, NULL));
+		ASSERT_EQ(0, kvtree_get_into(self->kv, kvtree_str("big"), val, sizeof(val), &len,
+					     NULL));
 	}
 	ASSERT_EQ(0, setitimer(ITIMER_REAL, &none, NULL));
 }
@@ -192,22 +201,22 @@ static void *add_many(void *arg)
 	int i;
 
 	for (i = 0; i < 2000; i++)
-		KVT_CHECK(kvtree_add(kv, "number", 6, 0, 1, 0, NULL, NULL) == 0);
+		KVT_CHECK(kvtree_add(kv, kvtree_str("number"), 0, 1, 0, NULL) == 0);
 	return NULL;
 }
 
 TEST_F(calls, threads_share_a_session)
 {
 	pthread_t thread[4];
-	int64_t sum;
+	struct kvtree_sum sum;
 	int i;
 
 	for (i = 0; i < NR(thread); i++)
 		ASSERT_EQ(0, pthread_create(&thread[i], NULL, add_many, self->kv));
 	for (i = 0; i < NR(thread); i++)
 		ASSERT_EQ(0, pthread_join(thread[i], NULL));
-	ASSERT_EQ(0, kvtree_add(self->kv, "number", 6, 0, 0, 0, &sum, NULL));
-	EXPECT_EQ(2000 * NR(thread), sum);
+	ASSERT_EQ(0, kvtree_add(self->kv, kvtree_str("number"), 0, 0, 0, &sum));
+	EXPECT_EQ(2000 * NR(thread), sum.sum);
 }
 
 TEST_HARNESS_MAIN

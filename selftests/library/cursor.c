@@ -183,7 +183,7 @@ static void walk(struct __test_metadata *_metadata, struct kvt_rand *rand,
 		case 2:
 			make_key(rand, &e);
 			want = model_seek(m, entry_key(&e));
-			ret = kvtree_cursor_seek(c, e.key, e.key_len);
+			ret = kvtree_cursor_seek(c, kvtree_slice(e.key, e.key_len));
 			break;
 		default:
 			steps = kvt_rand_below(rand, 2 * m->nr + 3) - m->nr - 1;
@@ -262,9 +262,12 @@ TEST_F(cursor, range_begins_with_the_start_key_and_not_before)
 		memset(below + lens[i] - 1, 0xff, sizeof(below) - lens[i] + 1);
 		below[lens[i] - 1] = 'q' - 1;
 		opts.start_len = lens[i];
-		ASSERT_EQ(0, kvtree_put(self->kv, key, lens[i], NULL, 0, 0, NULL));
-		ASSERT_EQ(0, kvtree_put(self->kv, below, sizeof(below), NULL, 0, 0, NULL));
-		ASSERT_EQ(0, kvtree_put(self->kv, key, lens[i] - 1, NULL, 0, 0, NULL));
+		ASSERT_EQ(0, kvtree_put(self->kv, kvtree_slice(key, lens[i]), kvtree_str(""),
+					0, NULL));
+		ASSERT_EQ(0, kvtree_put(self->kv, kvtree_slice(below, sizeof(below)),
+					kvtree_str(""), 0, NULL));
+		ASSERT_EQ(0, kvtree_put(self->kv, kvtree_slice(key, lens[i] - 1),
+					kvtree_str(""), 0, NULL));
 		ASSERT_EQ(0, kvtree_cursor_open(self->kv, &opts, &c));
 		ASSERT_EQ(0, kvtree_cursor_last(c));
 		ASSERT_NE(NULL, kvtree_cursor_key(c, &len));
@@ -272,13 +275,13 @@ TEST_F(cursor, range_begins_with_the_start_key_and_not_before)
 		EXPECT_EQ(-ENOENT, kvtree_cursor_next(c));
 		EXPECT_EQ(0, kvtree_cursor_prev(c));
 		/* Nor from there with a scan of its own. */
-		EXPECT_EQ(0, kvtree_cursor_seek(c, key, lens[i]));
+		EXPECT_EQ(0, kvtree_cursor_seek(c, kvtree_slice(key, lens[i])));
 		EXPECT_EQ(-ENOENT, kvtree_cursor_next(c));
-		EXPECT_EQ(-ENOENT, kvtree_cursor_seek(c, below, sizeof(below)));
+		EXPECT_EQ(-ENOENT, kvtree_cursor_seek(c, kvtree_slice(below, sizeof(below))));
 		kvtree_cursor_close(c);
-		ASSERT_EQ(0, kvtree_del(self->kv, key, lens[i], 0, NULL));
-		ASSERT_EQ(0, kvtree_del(self->kv, below, sizeof(below), 0, NULL));
-		ASSERT_EQ(0, kvtree_del(self->kv, key, lens[i] - 1, 0, NULL));
+		ASSERT_EQ(0, kvtree_del(self->kv, kvtree_slice(key, lens[i]), 0, NULL));
+		ASSERT_EQ(0, kvtree_del(self->kv, kvtree_slice(below, sizeof(below)), 0, NULL));
+		ASSERT_EQ(0, kvtree_del(self->kv, kvtree_slice(key, lens[i] - 1), 0, NULL));
 		/* The start key itself need not be there. */
 		ASSERT_EQ(0, kvtree_cursor_open(self->kv, &opts, &c));
 		EXPECT_EQ(-ENOENT, kvtree_cursor_next(c));
@@ -296,21 +299,23 @@ TEST_F(cursor, whole_put_of_columns_through_the_library)
 	struct kvtree_ops *ops;
 	uint64_t version = 0;
 
-	ASSERT_EQ(0, kvtree_cas_cols(self->kv, "new", 3, first, 2, KVTREE_F_WHOLE, &version));
-	ASSERT_EQ(0, kvtree_cas_cols(self->kv, "new", 3, &next, 1, KVTREE_F_WHOLE, &version));
-	ASSERT_EQ(0, kvtree_get_cols(self->kv, "new", 3, NULL, 0, &found));
+	ASSERT_EQ(0, kvtree_cas_cols(self->kv, kvtree_str("new"), first, 2, KVTREE_F_WHOLE,
+				     &version));
+	ASSERT_EQ(0, kvtree_cas_cols(self->kv, kvtree_str("new"), &next, 1, KVTREE_F_WHOLE,
+				     &version));
+	ASSERT_EQ(0, kvtree_get_cols(self->kv, kvtree_str("new"), NULL, 0, &found));
 	ASSERT_EQ(1, found->nr);
 	EXPECT_EQ(5, found->col[0].id);
 	EXPECT_EQ(version, found->version);
 	free(found);
 
 	ASSERT_EQ(0, kvtree_ops_new(&ops));
-	ASSERT_EQ(0, kvtree_ops_put_cols(ops, "new", 3, first, 2, KVTREE_F_WHOLE));
-	ASSERT_EQ(1, kvtree_ops_get_cols(ops, "new", 3, NULL, 0, 64));
-	ASSERT_EQ(2, kvtree_ops_put_cols(ops, "new", 3, NULL, 0, KVTREE_F_WHOLE));
-	ASSERT_EQ(3, kvtree_ops_get_cols(ops, "new", 3, NULL, 0, 64));
+	ASSERT_EQ(0, kvtree_ops_put_cols(ops, kvtree_str("new"), first, 2, KVTREE_F_WHOLE));
+	ASSERT_EQ(1, kvtree_ops_get_cols(ops, kvtree_str("new"), NULL, 0, 64));
+	ASSERT_EQ(2, kvtree_ops_put_cols(ops, kvtree_str("new"), NULL, 0, KVTREE_F_WHOLE));
+	ASSERT_EQ(3, kvtree_ops_get_cols(ops, kvtree_str("new"), NULL, 0, 64));
 	/* Without columns there is nothing that could stay. */
-	ASSERT_EQ(4, kvtree_ops_put(ops, "new", 3, "x", 1, KVTREE_F_WHOLE));
+	ASSERT_EQ(4, kvtree_ops_put(ops, kvtree_str("new"), kvtree_str("x"), KVTREE_F_WHOLE));
 	ASSERT_EQ(0, kvtree_ops_run(ops, self->kv));
 	EXPECT_EQ(0, kvtree_ops_result(ops, 0));
 	EXPECT_EQ(2, kvtree_ops_columns(ops, 1)->nr);
@@ -318,7 +323,7 @@ TEST_F(cursor, whole_put_of_columns_through_the_library)
 	EXPECT_EQ(0, kvtree_ops_columns(ops, 3)->nr);
 	EXPECT_EQ(-EINVAL, kvtree_ops_result(ops, 4));
 	kvtree_ops_free(ops);
-	EXPECT_EQ(0, kvtree_put_cols(self->kv, "new", 3, NULL, 0, KVTREE_F_WHOLE, NULL));
+	EXPECT_EQ(0, kvtree_put_cols(self->kv, kvtree_str("new"), NULL, 0, KVTREE_F_WHOLE, NULL));
 }
 
 TEST_HARNESS_MAIN

@@ -172,7 +172,8 @@ TEST_F(ring, operations_end_as_the_calls_for_one_key_do)
 	char buf[16] = "untouched";
 	int x, ops = 0;
 
-	ASSERT_EQ(0, kvtree_ring_get(ring, "key", 3, buf, sizeof(buf), NULL, &x));
+	ASSERT_EQ(0, kvtree_ring_get(ring, kvtree_str("key"), buf, sizeof(buf),
+				     kvtree_as_event(&x)));
 	ev = outcome(ring);
 	EXPECT_EQ(-ENOENT, ev.result);
 	EXPECT_EQ(&x, ev.data);
@@ -180,64 +181,74 @@ TEST_F(ring, operations_end_as_the_calls_for_one_key_do)
 	EXPECT_EQ(NULL, ev.op);
 	EXPECT_STREQ("untouched", buf);
 
-	ASSERT_EQ(0, kvtree_ring_put(ring, "key", 3, "value", 5, KVTREE_F_CREATE, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_put(ring, kvtree_str("key"), kvtree_str("value"), KVTREE_F_CREATE,
+				     kvtree_as_event(NULL)));
 	ev = outcome(ring);
 	EXPECT_EQ(0, ev.result);
 	EXPECT_EQ(NULL, ev.data);
 	EXPECT_EQ(kvt_version(self->env.fd, STR("key")), ev.version);
 	version = ev.version;
 
-	ASSERT_EQ(0, kvtree_ring_put(ring, "key", 3, "other", 5, KVTREE_F_CREATE, NULL, &x));
+	ASSERT_EQ(0, kvtree_ring_put(ring, kvtree_str("key"), kvtree_str("other"), KVTREE_F_CREATE,
+				     kvtree_as_event(&x)));
 	EXPECT_EQ(-EEXIST, outcome(ring).result);
-	ASSERT_EQ(0, kvtree_ring_put(ring, "none", 4, "other", 5, KVTREE_F_REPLACE, NULL, &x));
+	ASSERT_EQ(0, kvtree_ring_put(ring, kvtree_str("none"), kvtree_str("other"),
+				     KVTREE_F_REPLACE, kvtree_as_event(&x)));
 	EXPECT_EQ(-ENOENT, outcome(ring).result);
 
-	ASSERT_EQ(0, kvtree_ring_get(ring, "key", 3, buf, sizeof(buf), NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_get(ring, kvtree_str("key"), buf, sizeof(buf),
+				     kvtree_as_event(NULL)));
 	ev = outcome(ring);
 	EXPECT_EQ(5, ev.result);
 	EXPECT_EQ(version, ev.version);
 	EXPECT_EQ(0, ev.len);
 	EXPECT_EQ(0, memcmp(buf, "valueched", 9));
 
-	ASSERT_EQ(0, kvtree_ring_cas(ring, "key", 3, "new", 3, 0, version + 1, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_cas(ring, kvtree_str("key"), kvtree_str("new"), 0, version + 1,
+				     kvtree_as_event(NULL)));
 	ev = outcome(ring);
 	EXPECT_EQ(-ECANCELED, ev.result);
 	EXPECT_EQ(version, ev.version);
-	ASSERT_EQ(0, kvtree_ring_cas(ring, "none", 4, "new", 3, 0, version, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_cas(ring, kvtree_str("none"), kvtree_str("new"), 0, version,
+				     kvtree_as_event(NULL)));
 	ev = outcome(ring);
 	EXPECT_EQ(-ECANCELED, ev.result);
 	EXPECT_EQ(0, ev.version);
-	ASSERT_EQ(0, kvtree_ring_cas(ring, "key", 3, "new", 3, 0, version, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_cas(ring, kvtree_str("key"), kvtree_str("new"), 0, version,
+				     kvtree_as_event(NULL)));
 	ev = outcome(ring);
 	EXPECT_EQ(0, ev.result);
 	EXPECT_LT(version, ev.version);
 	EXPECT_TRUE(kvt_has(self->env.fd, STR("key"), STR("new")));
 
-	ASSERT_EQ(0, kvtree_ring_del(ring, "key", 3, KVTREE_F_VERSION, version, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_del(ring, kvtree_str("key"), KVTREE_F_VERSION, version,
+				     kvtree_as_event(NULL)));
 	EXPECT_EQ(-ECANCELED, outcome(ring).result);
 	version = ev.version;
-	ASSERT_EQ(0, kvtree_ring_del(ring, "key", 3, KVTREE_F_VERSION, version, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_del(ring, kvtree_str("key"), KVTREE_F_VERSION, version,
+				     kvtree_as_event(NULL)));
 	ev = outcome(ring);
 	EXPECT_EQ(0, ev.result);
 	EXPECT_EQ(version, ev.version);
-	ASSERT_EQ(0, kvtree_ring_del(ring, "key", 3, 0, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_del(ring, kvtree_str("key"), 0, 0, kvtree_as_event(NULL)));
 	ev = outcome(ring);
 	EXPECT_EQ(-ENOENT, ev.result);
 	EXPECT_EQ(0, ev.version);
 
-	ASSERT_EQ(0, kvtree_ring_add(ring, "sum", 3, 7, 40, KVTREE_F_REPLACE, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_add(ring, kvtree_str("sum"), 7, 40, KVTREE_F_REPLACE,
+				     kvtree_as_event(NULL)));
 	ev = outcome(ring);
 	EXPECT_EQ(-ENOENT, ev.result);
 	EXPECT_EQ(0, ev.sum);
-	ASSERT_EQ(0, kvtree_ring_add(ring, "sum", 3, 7, 40, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_add(ring, kvtree_str("sum"), 7, 40, 0, kvtree_as_event(NULL)));
 	EXPECT_EQ(40, outcome(ring).sum);
-	ASSERT_EQ(0, kvtree_ring_add(ring, "sum", 3, 7, -42, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_add(ring, kvtree_str("sum"), 7, -42, 0, kvtree_as_event(NULL)));
 	ev = outcome(ring);
 	EXPECT_EQ(0, ev.result);
 	EXPECT_EQ(-2, ev.sum);
 	EXPECT_EQ(kvt_version(self->env.fd, STR("sum")), ev.version);
 
-	ASSERT_EQ(0, kvtree_ring_sync(ring, NULL, &x));
+	ASSERT_EQ(0, kvtree_ring_sync(ring, kvtree_as_event(&x)));
 	ev = outcome(ring);
 	EXPECT_EQ(kvtree_sync(self->kv), ev.result);
 	EXPECT_EQ(&x, ev.data);
@@ -260,14 +271,15 @@ TEST_F(ring, keys_and_values_of_every_size_arrive)
 	memset(key, 'k', sizeof(key));
 	for (i = 0; i < NR(key_len); i++) {
 		for (j = 0; j < NR(val_len); j++) {
-			ASSERT_EQ(0, kvtree_ring_put(self->ring, key, key_len[i], val, val_len[j],
-						     0, NULL, NULL));
+			ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_slice(key, key_len[i]),
+						     kvtree_slice(val, val_len[j]), 0,
+						     kvtree_as_event(NULL)));
 			ASSERT_EQ(0, outcome(self->ring).result);
 			ASSERT_TRUE(kvt_has(self->env.fd, kvt_bytes(key, key_len[i]),
 					    kvt_bytes(val, val_len[j])));
 			memset(buf, 0, val_len[j]);
-			ASSERT_EQ(0, kvtree_ring_get(self->ring, key, key_len[i], buf, sizeof(buf),
-						     NULL, NULL));
+			ASSERT_EQ(0, kvtree_ring_get(self->ring, kvtree_slice(key, key_len[i]), buf,
+						     sizeof(buf), kvtree_as_event(NULL)));
 			ev = outcome(self->ring);
 			ASSERT_EQ(val_len[j], ev.result);
 			ASSERT_EQ(0, memcmp(buf, val, val_len[j]));
@@ -281,8 +293,8 @@ TEST_F(ring, short_key_is_copied_when_it_is_queued)
 {
 	char key[KVTREE_KEY_INLINE + 1] = "0123456789abcdef";
 
-	ASSERT_EQ(0, kvtree_ring_put(self->ring, key, KVTREE_KEY_INLINE, "value", 5, 0, NULL,
-				     NULL));
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_slice(key, KVTREE_KEY_INLINE),
+				     kvtree_str("value"), 0, kvtree_as_event(NULL)));
 	memset(key, 'x', sizeof(key));
 	ASSERT_EQ(0, outcome(self->ring).result);
 	EXPECT_TRUE(kvt_has(self->env.fd, STR("0123456789abcdef"), STR("value")));
@@ -293,11 +305,16 @@ TEST_F(ring, operation_that_cannot_be_laid_out_is_not_queued)
 	static char key[1 << 17];
 	char buf[8];
 
-	EXPECT_EQ(-E2BIG, kvtree_ring_get(self->ring, key, sizeof(key), buf, 8, NULL, NULL));
-	EXPECT_EQ(-EINVAL, kvtree_ring_put(self->ring, "k", 1, "v", 1, KVTREE_F_COLS, NULL, NULL));
-	EXPECT_EQ(-EINVAL, kvtree_ring_put(self->ring, "k", 1, "v", 1, 1 << 16, NULL, NULL));
-	EXPECT_EQ(-EINVAL, kvtree_ring_add(self->ring, "k", 1, 256, 1, 0, NULL, NULL));
-	EXPECT_EQ(-E2BIG, kvtree_ring_put(self->ring, "k", 1, "v", 1ull << 33, 0, NULL, NULL));
+	EXPECT_EQ(-E2BIG, kvtree_ring_get(self->ring, kvtree_slice(key, sizeof(key)), buf, 8,
+					  kvtree_as_event(NULL)));
+	EXPECT_EQ(-EINVAL, kvtree_ring_put(self->ring, kvtree_str("k"), kvtree_str("v"),
+					   KVTREE_F_COLS, kvtree_as_event(NULL)));
+	EXPECT_EQ(-EINVAL, kvtree_ring_put(self->ring, kvtree_str("k"), kvtree_str("v"), 1 << 16,
+					   kvtree_as_event(NULL)));
+	EXPECT_EQ(-EINVAL, kvtree_ring_add(self->ring, kvtree_str("k"), 256, 1, 0,
+					   kvtree_as_event(NULL)));
+	EXPECT_EQ(-E2BIG, kvtree_ring_put(self->ring, kvtree_str("k"),
+					  kvtree_slice("v", 1ull << 33), 0, kvtree_as_event(NULL)));
 	EXPECT_EQ(0, kvtree_ring_pending(self->ring));
 	EXPECT_EQ(0, kvtree_ring_submit(self->ring));
 	EXPECT_EQ(0, kvtree_ring_wait(self->ring, NULL, 0, 1, -1));
@@ -309,17 +326,21 @@ TEST_F(ring, operation_that_the_kernel_refuses_has_its_own_error)
 	struct kvtree_op op = kvt_op(77, STR("k"));
 	char buf[64];
 
-	ASSERT_EQ(0, kvtree_ring_get(self->ring, key, sizeof(key), buf, 8, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_get(self->ring, kvtree_slice(key, sizeof(key)), buf, 8,
+				     kvtree_as_event(NULL)));
 	EXPECT_EQ(-E2BIG, outcome(self->ring).result);
-	ASSERT_EQ(0, kvtree_ring_put(self->ring, "k", 1, "v", MIB + 1, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_str("k"), kvtree_slice("v", MIB + 1), 0,
+				     kvtree_as_event(NULL)));
 	EXPECT_EQ(-E2BIG, outcome(self->ring).result);
-	ASSERT_EQ(0, kvtree_ring_put(self->ring, "k", 1, (void *)4096, 8, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_str("k"), kvtree_slice((void *)4096, 8), 0,
+				     kvtree_as_event(NULL)));
 	EXPECT_EQ(-EFAULT, outcome(self->ring).result);
-	ASSERT_EQ(0, kvtree_ring_get(self->ring, (void *)4096, 17, buf, 8, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_get(self->ring, kvtree_slice((void *)4096, 17), buf, 8,
+				     kvtree_as_event(NULL)));
 	EXPECT_EQ(-EFAULT, outcome(self->ring).result);
-	ASSERT_EQ(0, kvtree_ring_get(self->ring, "k", 1, buf, 8, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_get(self->ring, kvtree_str("k"), buf, 8, kvtree_as_event(NULL)));
 	EXPECT_EQ(-ENOENT, outcome(self->ring).result);
-	ASSERT_EQ(0, kvtree_ring_op(self->ring, &op, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_op(self->ring, &op, kvtree_as_event(NULL)));
 	EXPECT_EQ(-EINVAL, outcome(self->ring).result);
 	EXPECT_EQ(-EINVAL, op.result);
 }
@@ -335,13 +356,15 @@ TEST_F(ring, value_that_does_not_fit_tells_its_length)
 	ASSERT_EQ(0, kvt_put(self->env.fd, STR("key"), kvt_bytes(val, 101), NULL));
 	ASSERT_EQ(0, kvt_put(self->env.fd, kvt_bytes(long_key, 40), kvt_bytes(val, 5000), NULL));
 	memset(buf, 'b', sizeof(buf));
-	ASSERT_EQ(0, kvtree_ring_get(self->ring, "key", 3, buf, sizeof(buf), NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_get(self->ring, kvtree_str("key"), buf, sizeof(buf),
+				     kvtree_as_event(NULL)));
 	ev = outcome(self->ring);
 	EXPECT_EQ(-EMSGSIZE, ev.result);
 	EXPECT_EQ(101, ev.len);
 	EXPECT_EQ(kvt_version(self->env.fd, STR("key")), ev.version);
 
-	ASSERT_EQ(0, kvtree_ring_get(self->ring, long_key, 40, buf, sizeof(buf), NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_get(self->ring, kvtree_slice(long_key, 40), buf, sizeof(buf),
+				     kvtree_as_event(NULL)));
 	ev = outcome(self->ring);
 	EXPECT_EQ(-EMSGSIZE, ev.result);
 	EXPECT_EQ(5000, ev.len);
@@ -349,13 +372,14 @@ TEST_F(ring, value_that_does_not_fit_tells_its_length)
 	op = kvt_op(KVTREE_OP_GET, kvt_bytes(long_key, 40));
 	op.val = kvt_ptr(buf);
 	op.val_len = 1;
-	ASSERT_EQ(0, kvtree_ring_op(self->ring, &op, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_op(self->ring, &op, kvtree_as_event(NULL)));
 	ev = outcome(self->ring);
 	EXPECT_EQ(-EMSGSIZE, ev.result);
 	EXPECT_EQ(5000, ev.len);
 	EXPECT_EQ(5000, op.val_len);
 
-	ASSERT_EQ(0, kvtree_ring_get(self->ring, "key", 3, NULL, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_get(self->ring, kvtree_str("key"), NULL, 0,
+				     kvtree_as_event(NULL)));
 	EXPECT_EQ(101, outcome(self->ring).len);
 	for (i = 0; i < sizeof(buf); i++)
 		ASSERT_EQ('b', buf[i]);
@@ -442,22 +466,27 @@ static int queue_random(struct kvtree_ring *ring, struct model *m, struct reques
 	switch (kvt_rand_below(&m->rand, 5)) {
 	case 0:
 		req->opcode = KVTREE_OP_PUT;
-		return kvtree_ring_put(ring, key, len, req->next.val, req->next.len, 0, fn, req);
+		return kvtree_ring_put(ring, kvtree_slice(key, len),
+				       kvtree_slice(req->next.val, req->next.len), 0,
+				       kvtree_callback(fn, req));
 	case 1:
 		req->opcode = KVTREE_OP_CAS;
 		i = kvt_rand_below(&m->rand, 2);
 		req->result = i ? -ECANCELED : 0;
-		return kvtree_ring_cas(ring, key, len, req->next.val, req->next.len, 0,
-				       req->rec->version + i, fn, req);
+		return kvtree_ring_cas(ring, kvtree_slice(key, len),
+				       kvtree_slice(req->next.val, req->next.len), 0,
+				       req->rec->version + i, kvtree_callback(fn, req));
 	case 2:
 		req->opcode = KVTREE_OP_REMOVE;
 		req->result = req->rec->version ? 0 : -ENOENT;
-		return kvtree_ring_del(ring, key, len, 0, 0, fn, req);
+		return kvtree_ring_del(ring, kvtree_slice(key, len), 0, 0,
+				       kvtree_callback(fn, req));
 	}
 	req->opcode = KVTREE_OP_GET;
 	req->result = req->rec->version ? req->rec->len : -ENOENT;
 	memset(req->buf, 0, sizeof(req->buf));
-	return kvtree_ring_get(ring, key, len, req->buf, sizeof(req->buf), fn, req);
+	return kvtree_ring_get(ring, kvtree_slice(key, len), req->buf, sizeof(req->buf),
+			       kvtree_callback(fn, req));
 }
 
 TEST_F(ring, everything_at_once_agrees_with_a_model)
@@ -520,7 +549,8 @@ static void add_once_more(struct kvtree_ring *ring, const struct kvtree_event *e
 	c->calls++;
 	/* The place of the one that has completed is free. */
 	if (--c->left)
-		KVT_CHECK(kvtree_ring_add(ring, &c, sizeof(c), 0, 3, 0, c->fn, c) == 0);
+		KVT_CHECK(kvtree_ring_add(ring, kvtree_slice(&c, sizeof(c)), 0, 3, 0,
+					  kvtree_callback(c->fn, c)) == 0);
 }
 
 TEST_F(ring, callback_may_queue_the_next)
@@ -533,8 +563,8 @@ TEST_F(ring, callback_may_queue_the_next)
 		c = &chain[i];
 		c->fn = add_once_more;
 		c->left = 2 + 10 * i;
-		ASSERT_EQ(0, kvtree_ring_add(self->ring, &c, sizeof(c), 0, 3, 0, add_once_more,
-					     c));
+		ASSERT_EQ(0, kvtree_ring_add(self->ring, kvtree_slice(&c, sizeof(c)), 0, 3, 0,
+					     kvtree_callback(add_once_more, c)));
 	}
 	while (kvtree_ring_pending(self->ring))
 		ASSERT_EQ(0, kvtree_ring_wait(self->ring, NULL, 0, 1, -1));
@@ -555,7 +585,8 @@ TEST_F(ring, callback_that_submits_does_not_keep_the_wait)
 {
 	struct chain chain = { .left = 1000, .fn = add_and_submit }, *c = &chain;
 
-	ASSERT_EQ(0, kvtree_ring_add(self->ring, &c, sizeof(c), 0, 3, 0, chain.fn, c));
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, kvtree_slice(&c, sizeof(c)), 0, 3, 0,
+				     kvtree_callback(chain.fn, c)));
 	ASSERT_EQ(0, kvtree_ring_wait(self->ring, NULL, 0, 1, -1));
 	EXPECT_LT(0, chain.left);
 	while (chain.left)
@@ -567,7 +598,8 @@ TEST_F(ring, callbacks_alone_bring_a_chain_to_its_end)
 {
 	struct chain chain = { .fn = add_once_more, .left = 1000 }, *c = &chain;
 
-	ASSERT_EQ(0, kvtree_ring_add(self->ring, &c, sizeof(c), 0, 3, 0, add_once_more, c));
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, kvtree_slice(&c, sizeof(c)), 0, 3, 0,
+				     kvtree_callback(add_once_more, c)));
 	/* Completions by callbacks count. */
 	ASSERT_EQ(0, kvtree_ring_wait(self->ring, NULL, 0, 1000, -1));
 	EXPECT_EQ(0, kvtree_ring_pending(self->ring));
@@ -581,13 +613,16 @@ TEST_F(ring, pending_operations_are_limited_by_the_depth)
 
 	for (i = 0; i < DEPTH; i++) {
 		ASSERT_EQ(i, kvtree_ring_pending(self->ring));
-		ASSERT_EQ(0, kvtree_ring_put(self->ring, &i, 4, "value", 5, 0, NULL, NULL));
+		ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_slice(&i, 4), kvtree_str("value"),
+					     0, kvtree_as_event(NULL)));
 	}
-	EXPECT_EQ(-EAGAIN, kvtree_ring_put(self->ring, "k", 1, "v", 1, 0, NULL, NULL));
+	EXPECT_EQ(-EAGAIN, kvtree_ring_put(self->ring, kvtree_str("k"), kvtree_str("v"), 0,
+					   kvtree_as_event(NULL)));
 	EXPECT_EQ(DEPTH, kvtree_ring_submit(self->ring));
 	EXPECT_EQ(0, kvtree_ring_submit(self->ring));
 	/* Until the event has been returned it has its place. */
-	EXPECT_EQ(-EAGAIN, kvtree_ring_get(self->ring, "k", 1, buf, 8, NULL, NULL));
+	EXPECT_EQ(-EAGAIN, kvtree_ring_get(self->ring, kvtree_str("k"), buf, 8,
+					   kvtree_as_event(NULL)));
 	EXPECT_EQ(DEPTH, finish(self->ring));
 	EXPECT_EQ(0, kvtree_ring_pending(self->ring));
 	EXPECT_EQ(DEPTH, counter(self->kv, KVTREE_STAT_KEYS));
@@ -598,8 +633,9 @@ TEST_F(ring, ring_of_one_operation_works)
 	struct kvtree_ring *ring = open_ring(self->kv, variant->flags, 1, NULL, 0);
 	struct chain chain = { .fn = add_once_more, .left = 100 }, *c = &chain;
 
-	ASSERT_EQ(0, kvtree_ring_add(ring, &c, sizeof(c), 0, 3, 0, add_once_more, c));
-	EXPECT_EQ(-EAGAIN, kvtree_ring_sync(ring, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_add(ring, kvtree_slice(&c, sizeof(c)), 0, 3, 0,
+				     kvtree_callback(add_once_more, c)));
+	EXPECT_EQ(-EAGAIN, kvtree_ring_sync(ring, kvtree_as_event(NULL)));
 	ASSERT_EQ(0, kvtree_ring_wait(ring, NULL, 0, 100, -1));
 	EXPECT_EQ(300, chain.sum);
 	kvtree_ring_close(ring);
@@ -613,9 +649,9 @@ TEST_F(ring, events_that_do_not_fit_are_returned_next_time)
 	int i, n;
 
 	for (i = 0; i < DEPTH; i++) {
-		ASSERT_EQ(0, kvtree_ring_put(self->ring, &i, 4, "value", 5, 0,
-					     i % 4 ? NULL : count_call,
-					     i % 4 ? &seen[i] : (void *)&calls));
+		ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_slice(&i, 4), kvtree_str("value"),
+					     0, i % 4 ? kvtree_as_event(&seen[i]) :
+							kvtree_callback(count_call, &calls)));
 	}
 	while (kvtree_ring_pending(self->ring)) {
 		n = kvtree_ring_wait(self->ring, ev, NR(ev), DEPTH, -1);
@@ -651,7 +687,7 @@ TEST_F(ring, columns_and_scans_come_back_in_their_operations)
 	op.ncols = 2;
 	op.val = kvt_ptr("onetw");
 	op.val_len = 5;
-	ASSERT_EQ(0, kvtree_ring_op(self->ring, &op, NULL, &put));
+	ASSERT_EQ(0, kvtree_ring_op(self->ring, &op, kvtree_as_event(&put)));
 	ev = outcome(self->ring);
 	ASSERT_EQ(0, ev.result);
 	EXPECT_EQ(&op, ev.op);
@@ -665,7 +701,7 @@ TEST_F(ring, columns_and_scans_come_back_in_their_operations)
 	op.ncols = 3;
 	op.val = kvt_ptr(buf);
 	op.val_len = sizeof(buf);
-	ASSERT_EQ(0, kvtree_ring_op(self->ring, &op, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_op(self->ring, &op, kvtree_as_event(NULL)));
 	ASSERT_EQ(5, outcome(self->ring).result);
 	EXPECT_EQ(5, op.result);
 	EXPECT_EQ(3, get[0].len);
@@ -678,7 +714,7 @@ TEST_F(ring, columns_and_scans_come_back_in_their_operations)
 	scan_op.arg = kvt_ptr(&scan);
 	scan_op.val = kvt_ptr(buf);
 	scan_op.val_len = sizeof(buf);
-	ASSERT_EQ(0, kvtree_ring_op(self->ring, &scan_op, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_op(self->ring, &scan_op, kvtree_as_event(NULL)));
 	ev = outcome(self->ring);
 	ASSERT_LT(0, ev.result);
 	EXPECT_EQ(1, scan.count);
@@ -689,10 +725,10 @@ TEST_F(ring, columns_and_scans_come_back_in_their_operations)
 
 	op = kvt_op(KVTREE_OP_ADD, STR("number"));
 	op.arg = 5;
-	ASSERT_EQ(0, kvtree_ring_op(self->ring, &op, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_op(self->ring, &op, kvtree_as_event(NULL)));
 	ASSERT_EQ(5, outcome(self->ring).sum);
 	op.arg = 6;
-	ASSERT_EQ(0, kvtree_ring_op(self->ring, &op, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_op(self->ring, &op, kvtree_as_event(NULL)));
 	EXPECT_EQ(11, outcome(self->ring).sum);
 	EXPECT_EQ(5, op.arg);
 }
@@ -711,8 +747,8 @@ TEST_F(ring, list_of_any_length_is_executed_in_order)
 	ASSERT_EQ(0, kvtree_ops_new(&ops));
 	/* Each number is the result of the operations before. */
 	for (i = 0; i < nr; i++)
-		ASSERT_EQ(i, kvtree_ops_add(ops, "number", 6, 0, 2, 0));
-	ASSERT_EQ(0, kvtree_ring_ops(self->ring, ops, NULL, ops));
+		ASSERT_EQ(i, kvtree_ops_add(ops, kvtree_str("number"), 0, 2, 0));
+	ASSERT_EQ(0, kvtree_ring_ops(self->ring, ops, kvtree_as_event(ops)));
 	ev = outcome(self->ring);
 	EXPECT_EQ(0, ev.result);
 	EXPECT_EQ(ops, ev.data);
@@ -726,11 +762,11 @@ TEST_F(ring, list_of_any_length_is_executed_in_order)
 	kvtree_ops_clear(ops);
 	for (i = 0; i < 1000; i++) {
 		cols[0].data = &i;
-		ASSERT_LE(0, kvtree_ops_put_cols(ops, &i, 8, cols, 2, 0));
-		ASSERT_LE(0, kvtree_ops_get_cols(ops, &i, 8, NULL, 0, 100));
-		ASSERT_LE(0, kvtree_ops_get(ops, "none", 4, NULL, 100));
+		ASSERT_LE(0, kvtree_ops_put_cols(ops, kvtree_slice(&i, 8), cols, 2, 0));
+		ASSERT_LE(0, kvtree_ops_get_cols(ops, kvtree_slice(&i, 8), NULL, 0, 100));
+		ASSERT_LE(0, kvtree_ops_get(ops, kvtree_str("none"), NULL, 100));
 	}
-	ASSERT_EQ(0, kvtree_ring_ops(self->ring, ops, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_ops(self->ring, ops, kvtree_as_event(NULL)));
 	ASSERT_EQ(0, outcome(self->ring).result);
 	for (i = 0; i < 1000; i++) {
 		ASSERT_EQ(0, kvtree_ops_result(ops, 3 * i));
@@ -743,8 +779,8 @@ TEST_F(ring, list_of_any_length_is_executed_in_order)
 	}
 
 	/* Additions continue from there. */
-	ASSERT_EQ(3000, kvtree_ops_add(ops, "number", 6, 0, 1, 0));
-	ASSERT_EQ(0, kvtree_ring_ops(self->ring, ops, NULL, NULL));
+	ASSERT_EQ(3000, kvtree_ops_add(ops, kvtree_str("number"), 0, 1, 0));
+	ASSERT_EQ(0, kvtree_ring_ops(self->ring, ops, kvtree_as_event(NULL)));
 	ASSERT_EQ(0, outcome(self->ring).result);
 	EXPECT_EQ(2 * nr + 1, kvtree_ops_sum(ops, 3000));
 	EXPECT_EQ(variant->uring, counter(self->kv, KVTREE_STAT_URING) > 0);
@@ -756,12 +792,12 @@ TEST_F(ring, list_without_anything_to_do_completes)
 	struct kvtree_ops *ops;
 
 	ASSERT_EQ(0, kvtree_ops_new(&ops));
-	ASSERT_EQ(0, kvtree_ring_ops(self->ring, ops, count_call, &self->calls));
+	ASSERT_EQ(0, kvtree_ring_ops(self->ring, ops, kvtree_callback(count_call, &self->calls)));
 	ASSERT_EQ(0, kvtree_ring_wait(self->ring, NULL, 0, 1, -1));
 	EXPECT_EQ(1, self->calls);
-	ASSERT_EQ(0, kvtree_ops_add(ops, "number", 6, 0, 1, 0));
+	ASSERT_EQ(0, kvtree_ops_add(ops, kvtree_str("number"), 0, 1, 0));
 	ASSERT_EQ(0, kvtree_ops_run(ops, self->kv));
-	ASSERT_EQ(0, kvtree_ring_ops(self->ring, ops, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_ops(self->ring, ops, kvtree_as_event(NULL)));
 	EXPECT_EQ(0, outcome(self->ring).result);
 	EXPECT_EQ(1, kvtree_ops_sum(ops, 0));
 	kvtree_ops_free(ops);
@@ -778,9 +814,10 @@ TEST_F(ring, lists_and_operations_go_side_by_side)
 	for (i = 0; i < NR(ops); i++) {
 		ASSERT_EQ(0, kvtree_ops_new(&ops[i]));
 		for (j = 0; j < nr; j++)
-			ASSERT_EQ(j, kvtree_ops_add(ops[i], &i, 4, 0, 1, 0));
-		ASSERT_EQ(0, kvtree_ring_ops(self->ring, ops[i], NULL, ops[i]));
-		ASSERT_EQ(0, kvtree_ring_get(self->ring, "none", 4, buf[i], 8, NULL, NULL));
+			ASSERT_EQ(j, kvtree_ops_add(ops[i], kvtree_slice(&i, 4), 0, 1, 0));
+		ASSERT_EQ(0, kvtree_ring_ops(self->ring, ops[i], kvtree_as_event(ops[i])));
+		ASSERT_EQ(0, kvtree_ring_get(self->ring, kvtree_str("none"), buf[i], 8,
+					     kvtree_as_event(NULL)));
 	}
 	for (i = 0; i < 2 * NR(ops); i++) {
 		ASSERT_EQ(1, kvtree_ring_wait(self->ring, &ev, 1, 1, -1));
@@ -805,9 +842,9 @@ TEST_F(ring, canceled_before_it_is_submitted_changes_nothing)
 	int i;
 
 	for (i = 0; i < 30; i++) {
-		ASSERT_EQ(0, kvtree_ring_put(self->ring, &i, 4, "value", 5, 0,
-					     i % 3 ? count_canceled : count_call,
-					     i % 3 ? &canceled : &calls));
+		ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_slice(&i, 4), kvtree_str("value"),
+					     0, kvtree_callback(i % 3 ? count_canceled : count_call,
+								i % 3 ? &canceled : &calls)));
 	}
 	EXPECT_EQ(0, kvtree_ring_cancel(self->ring, &ev));
 	EXPECT_EQ(20, kvtree_ring_cancel(self->ring, &canceled));
@@ -818,8 +855,10 @@ TEST_F(ring, canceled_before_it_is_submitted_changes_nothing)
 	EXPECT_EQ(10, calls);
 	EXPECT_EQ(10, counter(self->kv, KVTREE_STAT_KEYS));
 
-	ASSERT_EQ(0, kvtree_ring_put(self->ring, "key", 3, "value", 5, 0, NULL, &calls));
-	ASSERT_EQ(0, kvtree_ring_put(self->ring, "key", 3, "value", 5, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_str("key"), kvtree_str("value"), 0,
+				     kvtree_as_event(&calls)));
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_str("key"), kvtree_str("value"), 0,
+				     kvtree_as_event(NULL)));
 	EXPECT_EQ(2, kvtree_ring_cancel(self->ring, NULL));
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(1, kvtree_ring_wait(self->ring, &ev, 1, 1, -1));
@@ -835,7 +874,8 @@ TEST_F(ring, cancel_leaves_what_has_completed)
 	int i, n, canceled, count = 0;
 
 	for (i = 0; i < DEPTH; i++)
-		ASSERT_EQ(0, kvtree_ring_put(self->ring, &i, 4, "value", 5, 0, NULL, NULL));
+		ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_slice(&i, 4), kvtree_str("value"),
+					     0, kvtree_as_event(NULL)));
 	ASSERT_EQ(DEPTH, kvtree_ring_submit(self->ring));
 	canceled = kvtree_ring_cancel(self->ring, NULL);
 	ASSERT_LE(0, canceled);
@@ -854,8 +894,8 @@ TEST_F(ring, cancel_leaves_what_has_completed)
 static void queue_in_vain(struct kvtree_ring *ring, const struct kvtree_event *event)
 {
 	KVT_CHECK(event->result == -ECANCELED);
-	KVT_CHECK(kvtree_ring_put(ring, "k", 1, "v", 1, 0, queue_in_vain, event->data) ==
-		  -ECANCELED);
+	KVT_CHECK(kvtree_ring_put(ring, kvtree_str("k"), kvtree_str("v"), 0,
+				  kvtree_callback(queue_in_vain, event->data)) == -ECANCELED);
 	++*(unsigned int *)event->data;
 }
 
@@ -867,15 +907,19 @@ TEST_F(ring, close_drops_what_was_not_submitted_and_finishes_the_rest)
 
 	ASSERT_EQ(0, kvtree_ops_new(&ops));
 	for (i = 0; i < 20; i++)
-		ASSERT_EQ(0, kvtree_ring_put(ring, &i, 4, "value", 5, 0, count_call, &calls));
+		ASSERT_EQ(0, kvtree_ring_put(ring, kvtree_slice(&i, 4), kvtree_str("value"), 0,
+					     kvtree_callback(count_call, &calls)));
 	for (; i < 25; i++)
-		ASSERT_EQ(0, kvtree_ring_put(ring, &i, 4, "value", 5, 0, NULL, NULL));
+		ASSERT_EQ(0, kvtree_ring_put(ring, kvtree_slice(&i, 4), kvtree_str("value"), 0,
+					     kvtree_as_event(NULL)));
 	ASSERT_EQ(25, kvtree_ring_submit(ring));
 	for (; i < 40; i++)
-		ASSERT_EQ(0, kvtree_ring_put(ring, &i, 4, "value", 5, 0, queue_in_vain, &dropped));
-	ASSERT_EQ(0, kvtree_ops_put(ops, "list", 4, "value", 5, 0));
-	ASSERT_EQ(0, kvtree_ring_ops(ring, ops, queue_in_vain, &dropped));
-	ASSERT_EQ(0, kvtree_ring_put(ring, "last", 4, "value", 5, 0, NULL, NULL));
+		ASSERT_EQ(0, kvtree_ring_put(ring, kvtree_slice(&i, 4), kvtree_str("value"), 0,
+					     kvtree_callback(queue_in_vain, &dropped)));
+	ASSERT_EQ(0, kvtree_ops_put(ops, kvtree_str("list"), kvtree_str("value"), 0));
+	ASSERT_EQ(0, kvtree_ring_ops(ring, ops, kvtree_callback(queue_in_vain, &dropped)));
+	ASSERT_EQ(0, kvtree_ring_put(ring, kvtree_str("last"), kvtree_str("value"), 0,
+				     kvtree_as_event(NULL)));
 	kvtree_ring_close(ring);
 	EXPECT_EQ(20, calls);
 	EXPECT_EQ(16, dropped);
@@ -919,8 +963,10 @@ TEST_F(ring, eventfd_wakes_an_event_loop)
 	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, fd, &(struct epoll_event){ .events = EPOLLIN }));
 	for (round = 0; round < 20; round++) {
 		for (i = 0; i < 10; i++) {
-			ASSERT_EQ(0, kvtree_ring_put(self->ring, &i, 4, "value", 5, 0,
-						     i % 2 ? NULL : count_call, &self->calls));
+			ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_slice(&i, 4),
+						     kvtree_str("value"), 0,
+						     kvtree_callback(i % 2 ? NULL : count_call,
+								     &self->calls)));
 		}
 		ASSERT_EQ(10, kvtree_ring_submit(self->ring));
 		/* As long as there is something to reap it says so. */
@@ -944,7 +990,8 @@ TEST_F(ring, event_loop_need_not_submit_what_callbacks_queue)
 
 	fd = kvtree_ring_eventfd(self->ring);
 	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, kvtree_ring_add(self->ring, &c, sizeof(c), 0, 3, 0, add_once_more, c));
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, kvtree_slice(&c, sizeof(c)), 0, 3, 0,
+				     kvtree_callback(add_once_more, c)));
 	ASSERT_EQ(1, kvtree_ring_submit(self->ring));
 	while (chain.left) {
 		ASSERT_TRUE(readable(fd, 60000));
@@ -964,7 +1011,8 @@ TEST_F(ring, eventfd_knows_what_came_before_it)
 	struct kvtree_event ev;
 	int fd;
 
-	ASSERT_EQ(0, kvtree_ring_put(self->ring, "key", 3, "value", 5, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_str("key"), kvtree_str("value"), 0,
+				     kvtree_as_event(NULL)));
 	ASSERT_EQ(1, kvtree_ring_submit(self->ring));
 	/* A thread that submits has completed it: it has a name once it has begun. */
 	if (variant->flags & KVTREE_RING_SQPOLL)
@@ -979,7 +1027,8 @@ TEST_F(ring, eventfd_knows_what_came_before_it)
 
 	/* Canceled without the kernel's knowing. */
 	clear(fd);
-	ASSERT_EQ(0, kvtree_ring_put(self->ring, "key", 3, "value", 5, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_str("key"), kvtree_str("value"), 0,
+				     kvtree_as_event(NULL)));
 	EXPECT_FALSE(readable(fd, 0));
 	ASSERT_EQ(1, kvtree_ring_cancel(self->ring, NULL));
 	EXPECT_TRUE(readable(fd, 0));
@@ -1021,17 +1070,20 @@ TEST_F(ring, registered_buffers_hold_what_other_memory_holds)
 			for (k = 0; k < n; k++)
 				mem[at[i] + k] = k * 31 + i + j;
 			buf = mem + (at[i] + size + 4096) % (2 * size);
-			ASSERT_EQ(0, kvtree_ring_put(ring, "key", 3, mem + at[i], n, 0, NULL,
-						     NULL));
+			ASSERT_EQ(0, kvtree_ring_put(ring, kvtree_str("key"),
+						     kvtree_slice(mem + at[i], n), 0,
+						     kvtree_as_event(NULL)));
 			ASSERT_EQ(0, outcome(ring).result);
 			ASSERT_TRUE(kvt_has(self->env.fd, STR("key"), kvt_bytes(mem + at[i], n)));
 			memset(buf, 0, n);
-			ASSERT_EQ(0, kvtree_ring_get(ring, "key", 3, buf, n, NULL, NULL));
+			ASSERT_EQ(0, kvtree_ring_get(ring, kvtree_str("key"), buf, n,
+						     kvtree_as_event(NULL)));
 			ASSERT_EQ(n, outcome(ring).result);
 			ASSERT_TRUE(kvt_has(self->env.fd, STR("key"), kvt_bytes(buf, n)));
 			if (!n)
 				continue;
-			ASSERT_EQ(0, kvtree_ring_get(ring, "key", 3, buf, n - 1, NULL, NULL));
+			ASSERT_EQ(0, kvtree_ring_get(ring, kvtree_str("key"), buf, n - 1,
+						     kvtree_as_event(NULL)));
 			ASSERT_EQ(n, outcome(ring).len);
 		}
 	}
@@ -1040,7 +1092,7 @@ TEST_F(ring, registered_buffers_hold_what_other_memory_holds)
 	op.arg = kvt_ptr(&scan);
 	op.val = kvt_ptr(mem + 100);
 	op.val_len = size - 100;
-	ASSERT_EQ(0, kvtree_ring_op(ring, &op, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_op(ring, &op, kvtree_as_event(NULL)));
 	ASSERT_LT(0, outcome(ring).result);
 	EXPECT_EQ(1, scan.count);
 	kvtree_ring_close(ring);
@@ -1070,10 +1122,12 @@ static void *work(void *arg)
 	for (i = 0; i < ROUNDS; i++) {
 		for (j = 0; j < 10; j++) {
 			key[1] = j;
-			KVT_CHECK(kvtree_ring_add(ring, key, 8, 0, 1, 0, count_call, &calls) == 0);
+			KVT_CHECK(kvtree_ring_add(ring, kvtree_slice(key, 8), 0, 1, 0,
+						  kvtree_callback(count_call, &calls)) == 0);
 		}
 		KVT_CHECK(kvtree_ring_submit(ring) == 10);
-		KVT_CHECK(kvtree_ring_add(ring, key, 8, 0, 1, 0, count_canceled, &canceled) == 0);
+		KVT_CHECK(kvtree_ring_add(ring, kvtree_slice(key, 8), 0, 1, 0,
+					  kvtree_callback(count_canceled, &canceled)) == 0);
 		/* Only operations of this ring. */
 		KVT_CHECK(kvtree_ring_cancel(ring, &canceled) == 1);
 		KVT_CHECK(finish(ring) == 0);
@@ -1120,7 +1174,8 @@ static void *close_and_go_on(void *arg)
 	struct kvtree_ring *own = open_ring(c->kv, c->flags, 8, NULL, 0);
 
 	kvtree_ring_close(c->ring);
-	KVT_CHECK(kvtree_ring_put(own, "own", 3, "value", 5, 0, NULL, NULL) == 0);
+	KVT_CHECK(kvtree_ring_put(own, kvtree_str("own"), kvtree_str("value"), 0,
+				  kvtree_as_event(NULL)) == 0);
 	KVT_CHECK(outcome(own).result == 0);
 	kvtree_ring_close(own);
 	return NULL;
@@ -1132,12 +1187,14 @@ TEST_F(ring, ring_without_work_may_be_closed_by_any_thread)
 	pthread_t thread;
 
 	closer.ring = open_ring(self->kv, variant->flags, 8, NULL, 0);
-	ASSERT_EQ(0, kvtree_ring_put(closer.ring, "key", 3, "value", 5, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_put(closer.ring, kvtree_str("key"), kvtree_str("value"), 0,
+				     kvtree_as_event(NULL)));
 	ASSERT_EQ(0, outcome(closer.ring).result);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, close_and_go_on, &closer));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	/* Neither this thread's other ring nor that thread's own one is touched. */
-	ASSERT_EQ(0, kvtree_ring_put(self->ring, "key", 3, "value", 5, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_str("key"), kvtree_str("value"), 0,
+				     kvtree_as_event(NULL)));
 	EXPECT_EQ(0, outcome(self->ring).result);
 }
 
@@ -1149,8 +1206,8 @@ TEST_F(ring, child_may_close_its_copy_of_a_ring)
 	fd = kvtree_ring_eventfd(self->ring);
 	ASSERT_LE(0, fd);
 	for (i = 0; i < 10; i++) {
-		ASSERT_EQ(0, kvtree_ring_put(self->ring, &i, 4, "value", 5, 0, count_call,
-					     &self->calls));
+		ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_slice(&i, 4), kvtree_str("value"),
+					     0, kvtree_callback(count_call, &self->calls)));
 		if (i == 4)
 			ASSERT_EQ(5, kvtree_ring_submit(self->ring));
 	}
@@ -1160,7 +1217,8 @@ TEST_F(ring, child_may_close_its_copy_of_a_ring)
 		/* The parent's are none of its business. */
 		KVT_CHECK(self->calls == 0);
 		self->ring = open_ring(self->kv, variant->flags, 8, NULL, 0);
-		KVT_CHECK(kvtree_ring_put(self->ring, "child", 5, "value", 5, 0, NULL, NULL) == 0);
+		KVT_CHECK(kvtree_ring_put(self->ring, kvtree_str("child"), kvtree_str("value"), 0,
+					  kvtree_as_event(NULL)) == 0);
 		KVT_CHECK(outcome(self->ring).result == 0);
 		kvtree_ring_close(self->ring);
 		_exit(0);
@@ -1169,7 +1227,8 @@ TEST_F(ring, child_may_close_its_copy_of_a_ring)
 	EXPECT_EQ(0, finish(self->ring));
 	EXPECT_EQ(10, self->calls);
 	EXPECT_EQ(11, counter(self->kv, KVTREE_STAT_KEYS));
-	ASSERT_EQ(0, kvtree_ring_put(self->ring, "key", 3, "value", 5, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_str("key"), kvtree_str("value"), 0,
+				     kvtree_as_event(NULL)));
 	EXPECT_EQ(0, outcome(self->ring).result);
 }
 
@@ -1313,7 +1372,8 @@ TEST_F(refused, what_the_kernel_does_not_take_is_still_queued)
 
 	atomic_store(&self->gate.refuse, 3);
 	for (i = 0; i < 3; i++)
-		ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, &x[i]));
+		ASSERT_EQ(0, kvtree_ring_add(self->ring, kvtree_str("sum"), 0, 1, 0,
+					     kvtree_as_event(&x[i])));
 	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
 	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
 	EXPECT_EQ(-EAGAIN, kvtree_ring_wait(self->ring, ev, NR(ev), 1, 1000));
@@ -1322,7 +1382,8 @@ TEST_F(refused, what_the_kernel_does_not_take_is_still_queued)
 	EXPECT_EQ(0, kvt_version(self->env.fd, STR("sum")));
 
 	/* Each once, in the order in which they were queued. */
-	ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, &x[3]));
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, kvtree_str("sum"), 0, 1, 0,
+				     kvtree_as_event(&x[3])));
 	EXPECT_EQ(4, kvtree_ring_submit(self->ring));
 	ASSERT_EQ(4, kvtree_ring_wait(self->ring, ev, NR(ev), 4, -1));
 	for (i = 0; i < 4; i++) {
@@ -1340,22 +1401,26 @@ TEST_F(refused, what_the_kernel_does_not_take_can_be_canceled)
 
 	atomic_store(&self->gate.refuse, 1);
 	for (i = 0; i < 3; i++)
-		ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, &x[i]));
+		ASSERT_EQ(0, kvtree_ring_add(self->ring, kvtree_str("sum"), 0, 1, 0,
+					     kvtree_as_event(&x[i])));
 	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
 	EXPECT_EQ(1, kvtree_ring_cancel(self->ring, &x[1]));
 	ASSERT_EQ(3, kvtree_ring_wait(self->ring, ev, NR(ev), 3, -1));
 	for (i = 0; i < 3; i++)
 		EXPECT_EQ(ev[i].data == &x[1] ? -ECANCELED : 0, ev[i].result);
-	ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, kvtree_str("sum"), 0, 1, 0,
+				     kvtree_as_event(NULL)));
 	EXPECT_EQ(3, outcome(self->ring).sum);
 
 	/* Closing does not submit operations that the kernel has not accepted. */
 	atomic_store(&self->gate.refuse, 1);
-	ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, kvtree_str("sum"), 0, 1, 0,
+				     kvtree_as_event(NULL)));
 	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
 	kvtree_ring_close(self->ring);
 	self->ring = open_ring(self->kv, variant->flags, DEPTH, NULL, 0);
-	ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, kvtree_str("sum"), 0, 1, 0,
+				     kvtree_as_event(NULL)));
 	EXPECT_EQ(4, outcome(self->ring).sum);
 }
 
@@ -1398,7 +1463,8 @@ static int64_t add_asleep(struct gate *gate, struct kvtree_ring *ring, int refus
 		/* A thread that has just begun has no name yet, and is not seen. */
 		KVT_CHECK(kvt_eventually(submitters_sleep, NULL));
 		atomic_store(&gate->refuse, refuse);
-		KVT_CHECK(kvtree_ring_add(ring, "sum", 3, 0, 1, 0, NULL, NULL) == 0);
+		KVT_CHECK(kvtree_ring_add(ring, kvtree_str("sum"), 0, 1, 0,
+					  kvtree_as_event(NULL)) == 0);
 		if (kvtree_ring_submit(ring) == -EAGAIN)
 			break;
 		/* It was awake. */
@@ -1446,7 +1512,8 @@ TEST_F(asleep, cancel_does_not_wait_for_it_in_a_full_ring)
 	int64_t sum;
 
 	sum = add_asleep(&self->gate, self->ring, 4);
-	ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, kvtree_str("sum"), 0, 1, 0,
+				     kvtree_as_event(NULL)));
 	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
 	EXPECT_EQ(-EAGAIN, kvtree_ring_cancel(self->ring, NULL));
 	EXPECT_EQ(0, atomic_load(&self->gate.refuse));
@@ -1469,7 +1536,8 @@ TEST_F(ring, process_that_may_not_use_io_uring_does_system_calls)
 			forbid_uring(errors[i]);
 			KVT_CHECK(kvtree_ring_open(self->kv, &opts, &ring) == 0);
 			KVT_CHECK(kvtree_ring_uses_uring(ring) == 0);
-			KVT_CHECK(kvtree_ring_put(ring, "key", 3, &i, 4, 0, NULL, NULL) == 0);
+			KVT_CHECK(kvtree_ring_put(ring, kvtree_str("key"), kvtree_slice(&i, 4), 0,
+						  kvtree_as_event(NULL)) == 0);
 			KVT_CHECK(outcome(ring).result == 0);
 			kvtree_ring_close(ring);
 			_exit(0);
@@ -1549,7 +1617,8 @@ TEST_F(slow, wait_ends_when_the_time_is_over)
 	char buf[8];
 	int err;
 
-	ASSERT_EQ(0, kvtree_ring_put(self->ring, "key", 3, self->page, 64, 0, NULL, ev));
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_str("key"), kvtree_slice(self->page, 64), 0,
+				     kvtree_as_event(ev)));
 	ASSERT_EQ(1, kvtree_ring_submit(self->ring));
 	start = now_ms();
 	EXPECT_EQ(-ETIME, kvtree_ring_wait(self->ring, ev, 2, 1, 30));
@@ -1557,7 +1626,8 @@ TEST_F(slow, wait_ends_when_the_time_is_over)
 	EXPECT_EQ(-ETIME, kvtree_ring_wait(self->ring, ev, 2, 1, 0));
 	EXPECT_EQ(0, kvtree_ring_wait(self->ring, ev, 2, 0, -1));
 	/* Others pass it; what has completed is returned when the time is over. */
-	ASSERT_EQ(0, kvtree_ring_get(self->ring, "none", 4, buf, 8, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_get(self->ring, kvtree_str("none"), buf, 8,
+				     kvtree_as_event(NULL)));
 	do {
 		err = kvtree_ring_wait(self->ring, ev, 2, 2, 1000);
 	} while (err == -ETIME);
@@ -1575,8 +1645,10 @@ TEST_F(slow, wait_ends_when_there_is_no_more_room)
 	struct kvtree_event ev;
 	char buf[8];
 
-	ASSERT_EQ(0, kvtree_ring_put(self->ring, "key", 3, self->page, 64, 0, NULL, NULL));
-	ASSERT_EQ(0, kvtree_ring_get(self->ring, "none", 4, buf, 8, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_str("key"), kvtree_slice(self->page, 64), 0,
+				     kvtree_as_event(NULL)));
+	ASSERT_EQ(0, kvtree_ring_get(self->ring, kvtree_str("none"), buf, 8,
+				     kvtree_as_event(NULL)));
 	ASSERT_EQ(1, kvtree_ring_wait(self->ring, &ev, 1, 2, -1));
 	EXPECT_EQ(-ENOENT, ev.result);
 	give_page(self->uffd, self->page);
@@ -1596,7 +1668,8 @@ TEST_F(slow, signal_handler_ends_a_wait)
 	char buf[8];
 	int i, err;
 
-	ASSERT_EQ(0, kvtree_ring_put(self->ring, "key", 3, self->page, 64, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_str("key"), kvtree_slice(self->page, 64), 0,
+				     kvtree_as_event(NULL)));
 	for (i = 0; i < NR(sa_flags); i++) {
 		struct sigaction sa = { .sa_handler = on_alarm, .sa_flags = sa_flags[i] };
 
@@ -1605,7 +1678,8 @@ TEST_F(slow, signal_handler_ends_a_wait)
 		EXPECT_EQ(-EINTR, kvtree_ring_wait(self->ring, ev, 2, 1, -1));
 		EXPECT_EQ(-EINTR, kvtree_ring_wait(self->ring, ev, 2, 1, 100000));
 		/* Completions take precedence over the signal. */
-		ASSERT_EQ(0, kvtree_ring_get(self->ring, "none", 4, buf, 8, NULL, NULL));
+		ASSERT_EQ(0, kvtree_ring_get(self->ring, kvtree_str("none"), buf, 8,
+					     kvtree_as_event(NULL)));
 		/* On a slow machine a signal may come before it has completed. */
 		do {
 			err = kvtree_ring_wait(self->ring, ev, 2, 2, -1);
@@ -1624,7 +1698,8 @@ TEST_F(slow, eventfd_tells_of_what_completes_later)
 
 	fd = kvtree_ring_eventfd(self->ring);
 	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, kvtree_ring_put(self->ring, "key", 3, self->page, 64, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_str("key"), kvtree_slice(self->page, 64), 0,
+				     kvtree_as_event(NULL)));
 	ASSERT_EQ(1, kvtree_ring_submit(self->ring));
 	ASSERT_EQ(0, kvtree_ring_wait(self->ring, &ev, 1, 0, 0));
 	clear(fd);
@@ -1640,7 +1715,8 @@ TEST_F(slow, eventfd_tells_of_what_completes_later)
 
 TEST_F(slow, cancel_does_not_stop_what_is_executed)
 {
-	ASSERT_EQ(0, kvtree_ring_put(self->ring, "key", 3, self->page, 64, 0, NULL, &self->page));
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, kvtree_str("key"), kvtree_slice(self->page, 64), 0,
+				     kvtree_as_event(&self->page)));
 	ASSERT_EQ(1, kvtree_ring_submit(self->ring));
 	EXPECT_EQ(0, kvtree_ring_cancel(self->ring, &self->page));
 	EXPECT_EQ(0, kvtree_ring_cancel(self->ring, NULL));
@@ -1671,7 +1747,8 @@ TEST_F(slow, close_waits_for_what_is_executed)
 	unsigned int calls = 0;
 	pthread_t thread;
 
-	ASSERT_EQ(0, kvtree_ring_put(ring, "key", 3, self->page, 64, 0, count_call, &calls));
+	ASSERT_EQ(0, kvtree_ring_put(ring, kvtree_str("key"), kvtree_slice(self->page, 64), 0,
+				     kvtree_callback(count_call, &calls)));
 	ASSERT_EQ(1, kvtree_ring_submit(ring));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, give_later, &giver));
 	kvtree_ring_close(ring);
@@ -1749,7 +1826,8 @@ static void tally(struct kvtree_ring *ring, const struct kvtree_event *event)
 static void put_many(struct kvtree_ring *ring, const char *val, struct tally *t, int nr)
 {
 	while (nr--)
-		KVT_CHECK(kvtree_ring_put(ring, "key", 3, val, BIG, 0, tally, t) == 0);
+		KVT_CHECK(kvtree_ring_put(ring, kvtree_str("key"), kvtree_slice(val, BIG), 0,
+					  kvtree_callback(tally, t)) == 0);
 	KVT_CHECK(kvtree_ring_submit(ring) > 0);
 }
 
@@ -1818,8 +1896,9 @@ TEST_F(bound, canceled_swap_has_not_found_a_version)
 	do {
 		put_many(self->ring, self->val, &t, DEPTH / 2);
 		for (j = 0; j < DEPTH / 2; j++) {
-			ASSERT_EQ(0, kvtree_ring_cas(self->ring, "key", 3, self->val, BIG, 0,
-						     1ull << 40, tally_swap, &swaps));
+			ASSERT_EQ(0, kvtree_ring_cas(self->ring, kvtree_str("key"),
+						     kvtree_slice(self->val, BIG), 0, 1ull << 40,
+						     kvtree_callback(tally_swap, &swaps)));
 		}
 		ASSERT_EQ(DEPTH / 2, kvtree_ring_submit(self->ring));
 		n = kvtree_ring_cancel(self->ring, &swaps);

@@ -34,21 +34,21 @@ int main()
 	opts.size = sizeof(opts);
 	opts.depth = 8;
 	MUST(kvtree_ring_open(kv, &opts, &ring) == 0);
-	MUST(kvtree_ring_put(ring, key.data(), key.size(), val.data(), val.size(),
-			     KVTREE_F_CREATE,
-			     [](kvtree_ring *, const kvtree_event *ev) {
+	MUST(kvtree_ring_put(ring, kvtree_slice(key.data(), key.size()),
+			     kvtree_slice(val.data(), val.size()), KVTREE_F_CREATE,
+			     kvtree_callback([](kvtree_ring *, const kvtree_event *ev) {
 				     MUST(ev->result == 0);
 				     ++*static_cast<int *>(ev->data);
-			     }, &calls) == 0);
+			     }, &calls)) == 0);
 	MUST(kvtree_ring_wait(ring, nullptr, 0, 1, -1) == 0);
 	MUST(calls == 1);
-	MUST(kvtree_ring_get(ring, key.data(), key.size(), buf.data(), buf.size(), nullptr,
-			     nullptr) == 0);
+	MUST(kvtree_ring_get(ring, kvtree_slice(key.data(), key.size()), buf.data(), buf.size(),
+			     kvtree_as_event(nullptr)) == 0);
 	MUST(kvtree_ring_wait(ring, &event, 1, 1, -1) == 1);
 	MUST(event.result == static_cast<int>(val.size()));
 	MUST(!std::memcmp(buf.data(), val.data(), val.size()));
 	kvtree_ring_close(ring);
-	MUST(kvtree_del(kv, key.data(), key.size(), 0, nullptr) == 0);
+	MUST(kvtree_del(kv, kvtree_slice(key.data(), key.size()), 0, nullptr) == 0);
 	kvtree_close(kv);
 	return 0;
 }

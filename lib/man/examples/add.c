@@ -16,27 +16,30 @@
 
 int main(void)
 {
-	int64_t hits, first, second;
+	struct kvtree_sum hits, first, second;
 	struct kvtree *kv;
 	int err;
 
 	err = kvtree_open(NULL, 0, &kv);
 	if (!err)
-		err = kvtree_add(kv, "hits", 4, 0, 2, 0, NULL, NULL);
+		err = kvtree_add(kv, kvtree_str("hits"), 0, 2, 0, NULL);
 	if (!err)
-		err = kvtree_add(kv, "hits", 4, 0, 40, 0, &hits, NULL);
+		err = kvtree_add(kv, kvtree_str("hits"), 0, 40, 0,
+				 &hits);
 	if (!err)
-		err = kvtree_add(kv, "next", 4, 0, 10, 0, &first, NULL);
+		err = kvtree_add(kv, kvtree_str("next"), 0, 10, 0,
+				 &first);
 	if (!err)
-		err = kvtree_add(kv, "next", 4, 0, 10, 0, &second, NULL);
+		err = kvtree_add(kv, kvtree_str("next"), 0, 10, 0,
+				 &second);
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
-	printf("%lld hits\n", (long long)hits);
+	printf("%lld hits\n", (long long)hits.sum);
 	printf("%lld to %lld are mine, %lld to %lld the next ones\n",
-	       (long long)first - 9, (long long)first,
-	       (long long)second - 9, (long long)second);
-	kvtree_del(kv, "hits", 4, 0, NULL);
-	kvtree_del(kv, "next", 4, 0, NULL);
+	       (long long)first.sum - 9, (long long)first.sum,
+	       (long long)second.sum - 9, (long long)second.sum);
+	kvtree_del(kv, kvtree_str("hits"), 0, NULL);
+	kvtree_del(kv, kvtree_str("next"), 0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

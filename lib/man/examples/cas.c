@@ -4,7 +4,7 @@
  * the value has not changed meanwhile. Two processes do it 1000 times each, and no
  * change is lost.
  *
- * Shown in: kvtree_cas(3)
+ * Shown in: kvtree_cas(3), kvtree_slice(3)
  *
  * Prints:
  *	2000
@@ -27,14 +27,15 @@ static int take_ticket(const struct kvtree *kv, int *ticket)
 	do {
 		version = 0;	/* a key that is not there */
 		len = 0;
-		err = kvtree_get_into(kv, "ticket", 6, buf,
+		err = kvtree_get_into(kv, kvtree_str("ticket"), buf,
 				      sizeof(buf) - 1, &len, &version);
 		if (err && err != -ENOENT)
 			return err;
 		buf[len] = '\0';
 		*ticket = atoi(buf) + 1;
 		n = snprintf(buf, sizeof(buf), "%d", *ticket);
-		err = kvtree_cas(kv, "ticket", 6, buf, n, 0, &version);
+		err = kvtree_cas(kv, kvtree_str("ticket"),
+				 kvtree_slice(buf, n), 0, &version);
 	} while (err == -ECANCELED);
 	return err;
 }
@@ -60,7 +61,7 @@ int main(void)
 	if (err || status)
 		return EXIT_FAILURE;
 	printf("%d\n", ticket - 1);
-	kvtree_del(kv, "ticket", 6, 0, NULL);
+	kvtree_del(kv, kvtree_str("ticket"), 0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

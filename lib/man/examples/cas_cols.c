@@ -25,7 +25,8 @@ static void ship(const struct kvtree *kv, uint64_t version)
 	};
 	int err;
 
-	err = kvtree_cas_cols(kv, "order:17", 8, cols, 2, 0, &version);
+	err = kvtree_cas_cols(kv, kvtree_str("order:17"), cols, 2, 0,
+			      &version);
 	if (err == -ECANCELED)
 		puts("not shipped: the order has changed");
 	else if (err)
@@ -46,13 +47,13 @@ int main(void)
 
 	err = kvtree_open(NULL, 0, &kv);
 	if (!err)
-		err = kvtree_put_cols(kv, "order:17", 8, order, 2, 0,
-				      &version);
+		err = kvtree_put_cols(kv, kvtree_str("order:17"), order,
+				      2, 0, &version);
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	ship(kv, version);
 	ship(kv, version);
-	kvtree_del(kv, "order:17", 8, 0, NULL);
+	kvtree_del(kv, kvtree_str("order:17"), 0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

@@ -51,19 +51,22 @@ int main(void)
 
 	err = kvtree_open(NULL, 0, &kv);
 	if (!err)
-		err = kvtree_put_cols(kv, "city", 4, city, 3, 0, NULL);
-	if (!err)
-		err = kvtree_put_cols(kv, "city", 4, &change, 1, 0,
+		err = kvtree_put_cols(kv, kvtree_str("city"), city, 3, 0,
 				      NULL);
 	if (!err)
-		err = kvtree_get_cols(kv, "city", 4, NULL, 0, &all);
+		err = kvtree_put_cols(kv, kvtree_str("city"), &change, 1,
+				      0, NULL);
 	if (!err)
-		err = kvtree_get_cols(kv, "city", 4, wanted, 2, &some);
+		err = kvtree_get_cols(kv, kvtree_str("city"), NULL, 0,
+				      &all);
+	if (!err)
+		err = kvtree_get_cols(kv, kvtree_str("city"), wanted, 2,
+				      &some);
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	print("all", all);
 	print("some", some);
-	kvtree_del(kv, "city", 4, 0, NULL);
+	kvtree_del(kv, kvtree_str("city"), 0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

@@ -53,14 +53,14 @@ int main(void)
 
 	err = kvtree_open(NULL, 0, &kv);
 	for (i = 0; i < 4 && !err; i++)
-		err = kvtree_put(kv, user[i][0], 6, user[i][1],
-				 strlen(user[i][1]), 0, NULL);
+		err = kvtree_put(kv, kvtree_slice(user[i][0], 6),
+				 kvtree_str(user[i][1]), 0, NULL);
 	if (!err)
 		err = print_users(kv);
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	for (i = 0; i < 4; i++)
-		kvtree_del(kv, user[i][0], 6, 0, NULL);
+		kvtree_del(kv, kvtree_slice(user[i][0], 6), 0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

@@ -61,16 +61,17 @@ int main(void)
 
 	err = kvtree_open(NULL, 0, &kv);
 	if (!err)
-		err = kvtree_put_cols(kv, "peak/1", 6, fuji, 2, 0, NULL);
+		err = kvtree_put_cols(kv, kvtree_str("peak/1"), fuji, 2,
+				      0, NULL);
 	if (!err)
-		err = kvtree_put_cols(kv, "peak/2", 6, &none, 1, 0,
-				      NULL);
+		err = kvtree_put_cols(kv, kvtree_str("peak/2"), &none, 1,
+				      0, NULL);
 	if (!err)
 		err = print_heights(kv);
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
-	kvtree_del(kv, "peak/1", 6, 0, NULL);
-	kvtree_del(kv, "peak/2", 6, 0, NULL);
+	kvtree_del(kv, kvtree_str("peak/1"), 0, NULL);
+	kvtree_del(kv, kvtree_str("peak/2"), 0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

@@ -49,7 +49,8 @@ static int compare(const struct kvtree *kv,
 	int err;
 
 	key = kvtree_cursor_key(cursor, &len);
-	err = kvtree_get_into(kv, key, len, NULL, 0, NULL, &version);
+	err = kvtree_get_into(kv, kvtree_slice(key, len), NULL, 0, NULL,
+			      &version);
 	if (!err)
 		puts(version == kvtree_cursor_version(cursor) ?
 		     "unchanged since it was read" : "changed");
@@ -74,7 +75,8 @@ static int travel(const struct kvtree *kv)
 	if (!err)
 		err = show("last", kvtree_cursor_last(c), c);
 	if (!err)
-		err = show("noon", kvtree_cursor_seek(c, "12", 2), c);
+		err = show("noon",
+			   kvtree_cursor_seek(c, kvtree_str("12")), c);
 	if (!err)
 		err = show("before", kvtree_cursor_prev(c), c);
 	if (!err)
@@ -90,13 +92,14 @@ int main(void)
 
 	err = kvtree_open(NULL, 0, &kv);
 	for (i = 0; i < 4 && !err; i++)
-		err = kvtree_put(kv, departure[i], 5, NULL, 0, 0, NULL);
+		err = kvtree_put(kv, kvtree_slice(departure[i], 5),
+				 kvtree_str(""), 0, NULL);
 	if (!err)
 		err = travel(kv);
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	for (i = 0; i < 4; i++)
-		kvtree_del(kv, departure[i], 5, 0, NULL);
+		kvtree_del(kv, kvtree_slice(departure[i], 5), 0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

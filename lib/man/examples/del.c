@@ -18,7 +18,8 @@
 
 static void finish(const struct kvtree *kv, uint64_t version)
 {
-	int err = kvtree_del(kv, "job", 3, KVTREE_F_VERSION, &version);
+	int err = kvtree_del(kv, kvtree_str("job"), KVTREE_F_VERSION,
+			     &version);
 
 	if (err == -ECANCELED)
 		puts("job: changed meanwhile");
@@ -38,9 +39,11 @@ int main(void)
 
 	err = kvtree_open(NULL, 0, &kv);
 	if (!err)
-		err = kvtree_put(kv, "job", 3, "sweep", 5, 0, &first);
+		err = kvtree_put(kv, kvtree_str("job"),
+				 kvtree_str("sweep"), 0, &first);
 	if (!err)
-		err = kvtree_put(kv, "job", 3, "paint", 5, 0, &second);
+		err = kvtree_put(kv, kvtree_str("job"),
+				 kvtree_str("paint"), 0, &second);
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	finish(kv, first);

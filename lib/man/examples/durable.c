@@ -37,9 +37,11 @@ static int use(const char *name)
 	err = kvtree_open(name, 0, &kv);
 	if (err)
 		return err;
-	err = kvtree_put(kv, "debit", 5, "100", 3, 0, NULL);
+	err = kvtree_put(kv, kvtree_str("debit"), kvtree_str("100"), 0,
+			 NULL);
 	if (!err)
-		err = kvtree_put(kv, "credit", 6, "100", 3, 0, NULL);
+		err = kvtree_put(kv, kvtree_str("credit"),
+				 kvtree_str("100"), 0, NULL);
 	if (!err)
 		err = kvtree_checkpoint(kv);
 	kvtree_close(kv);

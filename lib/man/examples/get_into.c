@@ -29,7 +29,7 @@ static int get(const struct kvtree *kv, const char *key,
 	int err;
 
 	for (;;) {
-		err = kvtree_get_into(kv, key, strlen(key), buf->data,
+		err = kvtree_get_into(kv, kvtree_str(key), buf->data,
 				      buf->size, len, NULL);
 		if (err != -EMSGSIZE)
 			return err;
@@ -52,9 +52,11 @@ int main(void)
 
 	err = buf.data ? kvtree_open(NULL, 0, &kv) : -ENOMEM;
 	if (!err)
-		err = kvtree_put(kv, "short", 5, "abc", 3, 0, NULL);
+		err = kvtree_put(kv, kvtree_str("short"),
+				 kvtree_str("abc"), 0, NULL);
 	if (!err)
-		err = kvtree_put(kv, "long", 4, "abcdefghi", 9, 0, NULL);
+		err = kvtree_put(kv, kvtree_str("long"),
+				 kvtree_str("abcdefghi"), 0, NULL);
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	for (i = 0; i < 3; i++) {
@@ -64,7 +66,7 @@ int main(void)
 		else
 			printf("%s: %zu bytes, in %zu\n", keys[i], len,
 			       buf.size);
-		kvtree_del(kv, keys[i], strlen(keys[i]), 0, NULL);
+		kvtree_del(kv, kvtree_str(keys[i]), 0, NULL);
 	}
 	free(buf.data);
 	kvtree_close(kv);

@@ -3,7 +3,7 @@
  * Store a value, look it up, and say what went wrong if something did.
  *
  * Shown in: libkvtree(3), kvtree_open(3), kvtree_close(3), kvtree_put(3),
- * kvtree_get(3)
+ * kvtree_get(3), kvtree_str(3)
  *
  * Prints:
  *	world, 5 bytes
@@ -22,14 +22,16 @@ int main(void)
 
 	err = kvtree_open(NULL, 0, &kv);
 	if (!err)
-		err = kvtree_put(kv, "hello", 5, "world", 5, 0, NULL);
+		err = kvtree_put(kv, kvtree_str("hello"),
+				 kvtree_str("world"), 0, NULL);
 	if (!err)
-		err = kvtree_get(kv, "hello", 5, &val, &len, NULL);
+		err = kvtree_get(kv, kvtree_str("hello"), &val, &len,
+				 NULL);
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	printf("%s, %zu bytes\n", (char *)val, len);
 	free(val);
-	kvtree_del(kv, "hello", 5, 0, NULL);
+	kvtree_del(kv, kvtree_str("hello"), 0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

@@ -32,8 +32,8 @@ static int store(const struct kvtree *kv, struct kvtree_ops *ops)
 	int n, err;
 
 	for (i = 0; i < 3; i++) {
-		n = kvtree_ops_put(ops, color[i][0], strlen(color[i][0]),
-				   color[i][1], strlen(color[i][1]), 0);
+		n = kvtree_ops_put(ops, kvtree_str(color[i][0]),
+				   kvtree_str(color[i][1]), 0);
 		if (n < 0)
 			return n;
 	}
@@ -52,8 +52,8 @@ static int look_up(const struct kvtree *kv, struct kvtree_ops *ops)
 
 	kvtree_ops_clear(ops);
 	for (i = 0; i < 4; i++) {
-		n = kvtree_ops_get(ops, color[i][0], strlen(color[i][0]),
-				   NULL, 100);
+		n = kvtree_ops_get(ops, kvtree_str(color[i][0]), NULL,
+				   100);
 		if (n < 0)
 			return n;
 	}
@@ -86,8 +86,7 @@ int main(void)
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	for (i = 0; i < 3; i++)
-		kvtree_del(kv, color[i][0], strlen(color[i][0]), 0,
-			   NULL);
+		kvtree_del(kv, kvtree_str(color[i][0]), 0, NULL);
 	kvtree_ops_free(ops);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;

@@ -52,10 +52,12 @@ int main(void)
 		err = kvtree_ops_new(&ops);
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
-	kvtree_ops_put_cols(ops, "desk", 4, desk, 2, 0);
-	kvtree_ops_put_cols(ops, "lamp", 4, &lamp, 1, 0);
-	first = kvtree_ops_get_cols(ops, "desk", 4, ids, 2, 100);
-	second = kvtree_ops_get_cols(ops, "lamp", 4, ids, 2, 100);
+	kvtree_ops_put_cols(ops, kvtree_str("desk"), desk, 2, 0);
+	kvtree_ops_put_cols(ops, kvtree_str("lamp"), &lamp, 1, 0);
+	first = kvtree_ops_get_cols(ops, kvtree_str("desk"), ids, 2,
+				    100);
+	second = kvtree_ops_get_cols(ops, kvtree_str("lamp"), ids, 2,
+				     100);
 	if (first < 0 || second < 0)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(second));
 	err = kvtree_ops_run(ops, kv);
@@ -63,8 +65,8 @@ int main(void)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	print("desk", kvtree_ops_columns(ops, first));
 	print("lamp", kvtree_ops_columns(ops, second));
-	kvtree_del(kv, "desk", 4, 0, NULL);
-	kvtree_del(kv, "lamp", 4, 0, NULL);
+	kvtree_del(kv, kvtree_str("desk"), 0, NULL);
+	kvtree_del(kv, kvtree_str("lamp"), 0, NULL);
 	kvtree_ops_free(ops);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;

@@ -31,10 +31,10 @@ int main(void)
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	/* Version 0, a key that is not there: one of them gets it. */
-	kvtree_ops_cas(ops, "lock", 4, "me", 2, 0, 0);
-	kvtree_ops_cas(ops, "lock", 4, "you", 3, 0, 0);
-	kvtree_ops_add(ops, "visits", 6, 0, 3, 0);
-	kvtree_ops_del(ops, "lock", 4, 0, 0);
+	kvtree_ops_cas(ops, kvtree_str("lock"), kvtree_str("me"), 0, 0);
+	kvtree_ops_cas(ops, kvtree_str("lock"), kvtree_str("you"), 0, 0);
+	kvtree_ops_add(ops, kvtree_str("visits"), 0, 3, 0);
+	kvtree_ops_del(ops, kvtree_str("lock"), 0, 0);
 	if (kvtree_ops_count(ops) != OPERATIONS)
 		errx(EXIT_FAILURE, "no memory");
 	err = kvtree_ops_run(ops, kv);
@@ -50,7 +50,7 @@ int main(void)
 	if (kvtree_ops_version(ops, RELEASE) ==
 	    kvtree_ops_version(ops, TAKE))
 		puts("lock released");
-	kvtree_del(kv, "visits", 6, 0, NULL);
+	kvtree_del(kv, kvtree_str("visits"), 0, NULL);
 	kvtree_ops_free(ops);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;

@@ -76,7 +76,8 @@ static void child(int socket)
 
 	error = kvtree_from_fd(receive_fd(socket), &kv);
 	if (!error)
-		error = kvtree_get(kv, "note", 4, &val, NULL, NULL);
+		error = kvtree_get(kv, kvtree_str("note"), &val, NULL,
+				   NULL);
 	if (error)
 		errx(EXIT_FAILURE, "child: %s", kvtree_strerror(error));
 	printf("the child got \"%s\"\n", (char *)val);
@@ -101,13 +102,13 @@ int main(void)
 
 	error = kvtree_open(NULL, 0, &kv);
 	if (!error)
-		error = kvtree_put(kv, "note", 4, "for my child", 12, 0,
-				   NULL);
+		error = kvtree_put(kv, kvtree_str("note"),
+				   kvtree_str("for my child"), 0, NULL);
 	if (error)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(error));
 	send_fd(sockets[0], kvtree_fd(kv));
 	waitpid(pid, &status, 0);
-	kvtree_del(kv, "note", 4, 0, NULL);
+	kvtree_del(kv, kvtree_str("note"), 0, NULL);
 	kvtree_close(kv);
 	return WEXITSTATUS(status);
 }

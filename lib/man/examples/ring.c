@@ -49,8 +49,10 @@ static int look_up(struct kvtree_ring *ring)
 		while (free && next < KEYS) {
 			r = unused[--free];
 			n = sprintf(r->key, "n%d", next++);
-			err = kvtree_ring_get(ring, r->key, n, r->val,
-					      sizeof(r->val), NULL, r);
+			err = kvtree_ring_get(ring,
+					      kvtree_slice(r->key, n),
+					      r->val, sizeof(r->val),
+					      kvtree_as_event(r));
 			if (err)
 				return err;
 		}
@@ -79,7 +81,8 @@ int main(void)
 	err = kvtree_open(NULL, 0, &kv);
 	for (i = 0; i < KEYS && !err; i += 10) {
 		n = sprintf(key, "n%d", i);
-		err = kvtree_put(kv, key, n, key + 1, n - 1, 0, NULL);
+		err = kvtree_put(kv, kvtree_slice(key, n),
+				 kvtree_slice(key + 1, n - 1), 0, NULL);
 	}
 	if (!err)
 		err = kvtree_ring_open(kv, &opts, &ring);
@@ -92,7 +95,8 @@ int main(void)
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	for (i = 0; i < KEYS; i += 10)
-		kvtree_del(kv, key, sprintf(key, "n%d", i), 0, NULL);
+		kvtree_del(kv, kvtree_slice(key, sprintf(key, "n%d", i)),
+			   0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

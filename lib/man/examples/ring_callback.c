@@ -4,7 +4,7 @@
  * could be in progress at once.
  *
  * Shown in: kvtree_ring_put(3), kvtree_ring_cas(3), kvtree_ring_add(3),
- * kvtree_ring_del(3), kvtree_ring_pending(3)
+ * kvtree_ring_del(3), kvtree_ring_pending(3), kvtree_callback(3)
  *
  * Prints:
  *	opened
@@ -36,7 +36,8 @@ static void counted(struct kvtree_ring *ring,
 {
 	check(event->result);
 	printf("%lld sealed so far\n", (long long)event->sum);
-	check(kvtree_ring_del(ring, "letter", 6, 0, 0, sent, NULL));
+	check(kvtree_ring_del(ring, kvtree_str("letter"), 0, 0,
+			      kvtree_callback(sent, NULL)));
 }
 
 static void sealed(struct kvtree_ring *ring,
@@ -44,7 +45,8 @@ static void sealed(struct kvtree_ring *ring,
 {
 	check(event->result);
 	puts("sealed");
-	check(kvtree_ring_add(ring, "count", 5, 0, 1, 0, counted, NULL));
+	check(kvtree_ring_add(ring, kvtree_str("count"), 0, 1, 0,
+			      kvtree_callback(counted, NULL)));
 }
 
 /* Sealed as it was written, or not at all. */
@@ -53,8 +55,9 @@ static void opened(struct kvtree_ring *ring,
 {
 	check(event->result);
 	puts("opened");
-	check(kvtree_ring_cas(ring, "letter", 6, "sealed", 6, 0,
-			      event->version, sealed, NULL));
+	check(kvtree_ring_cas(ring, kvtree_str("letter"),
+			      kvtree_str("sealed"), 0, event->version,
+			      kvtree_callback(sealed, NULL)));
 }
 
 int main(void)
@@ -64,12 +67,13 @@ int main(void)
 
 	check(kvtree_open(NULL, 0, &kv));
 	check(kvtree_ring_open(kv, NULL, &ring));
-	check(kvtree_ring_put(ring, "letter", 6, "open", 4,
-			      KVTREE_F_CREATE, opened, NULL));
+	check(kvtree_ring_put(ring, kvtree_str("letter"),
+			      kvtree_str("open"), KVTREE_F_CREATE,
+			      kvtree_callback(opened, NULL)));
 	while (kvtree_ring_pending(ring))
 		check(kvtree_ring_wait(ring, NULL, 0, 1, -1));
 	kvtree_ring_close(ring);
-	check(kvtree_del(kv, "count", 5, 0, NULL));
+	check(kvtree_del(kv, kvtree_str("count"), 0, NULL));
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

@@ -3,7 +3,7 @@
  * Two clients have operations in a ring, and one of them disconnects before it has
  * an answer. Its operations are canceled; each still has an event.
  *
- * Shown in: kvtree_ring_cancel(3)
+ * Shown in: kvtree_ring_cancel(3), kvtree_as_event(3)
  *
  * Prints:
  *	2 canceled
@@ -47,14 +47,17 @@ int main(void)
 	if (!err)
 		err = kvtree_ring_open(kv, NULL, &ring);
 	if (!err)
-		err = kvtree_ring_put(ring, "a", 1, "1", 1, 0, NULL,
-				      &grace);
+		err = kvtree_ring_put(ring, kvtree_str("a"),
+				      kvtree_str("1"), 0,
+				      kvtree_as_event(&grace));
 	if (!err)
-		err = kvtree_ring_put(ring, "b", 1, "2", 1, 0, NULL,
-				      &ada);
+		err = kvtree_ring_put(ring, kvtree_str("b"),
+				      kvtree_str("2"), 0,
+				      kvtree_as_event(&ada));
 	if (!err)
-		err = kvtree_ring_put(ring, "c", 1, "3", 1, 0, NULL,
-				      &grace);
+		err = kvtree_ring_put(ring, kvtree_str("c"),
+				      kvtree_str("3"), 0,
+				      kvtree_as_event(&grace));
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	printf("%d canceled\n", kvtree_ring_cancel(ring, &grace));
@@ -68,7 +71,7 @@ int main(void)
 	printf("%s: %d done, %d not\n", grace.name, grace.done,
 	       grace.canceled);
 	kvtree_ring_close(ring);
-	kvtree_del(kv, "b", 1, 0, NULL);
+	kvtree_del(kv, kvtree_str("b"), 0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

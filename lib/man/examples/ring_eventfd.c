@@ -66,17 +66,21 @@ int main(void)
 
 	n = kvtree_open(NULL, 0, &kv);
 	if (!n)
-		n = kvtree_put(kv, "first", 5, "17", 2, 0, NULL);
+		n = kvtree_put(kv, kvtree_str("first"), kvtree_str("17"),
+			       0, NULL);
 	if (!n)
-		n = kvtree_put(kv, "second", 6, "4", 1, 0, NULL);
+		n = kvtree_put(kv, kvtree_str("second"), kvtree_str("4"),
+			       0, NULL);
 	if (!n)
 		n = kvtree_ring_open(kv, NULL, &ring);
 	if (!n)
-		n = kvtree_ring_get(ring, "first", 5, first,
-				    sizeof(first), NULL, NULL);
+		n = kvtree_ring_get(ring, kvtree_str("first"), first,
+				    sizeof(first),
+				    kvtree_as_event(NULL));
 	if (!n)
-		n = kvtree_ring_get(ring, "second", 6, second,
-				    sizeof(second), NULL, NULL);
+		n = kvtree_ring_get(ring, kvtree_str("second"), second,
+				    sizeof(second),
+				    kvtree_as_event(NULL));
 	if (!n)
 		n = kvtree_ring_submit(ring);
 	if (n < 0)
@@ -86,8 +90,8 @@ int main(void)
 		err(EXIT_FAILURE, "timerfd");
 	loop(ring, timer);
 	kvtree_ring_close(ring);
-	kvtree_del(kv, "first", 5, 0, NULL);
-	kvtree_del(kv, "second", 6, 0, NULL);
+	kvtree_del(kv, kvtree_str("first"), 0, NULL);
+	kvtree_del(kv, kvtree_str("second"), 0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

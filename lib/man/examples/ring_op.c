@@ -53,13 +53,15 @@ int main(void)
 
 	err = kvtree_open(NULL, 0, &kv);
 	if (!err)
-		err = kvtree_put(kv, "bird/a", 6, "auk", 3, 0, NULL);
+		err = kvtree_put(kv, kvtree_str("bird/a"),
+				 kvtree_str("auk"), 0, NULL);
 	if (!err)
-		err = kvtree_put(kv, "bird/b", 6, "booby", 5, 0, NULL);
+		err = kvtree_put(kv, kvtree_str("bird/b"),
+				 kvtree_str("booby"), 0, NULL);
 	if (!err)
 		err = kvtree_ring_open(kv, NULL, &ring);
 	if (!err)
-		err = kvtree_ring_op(ring, &op, NULL, NULL);
+		err = kvtree_ring_op(ring, &op, kvtree_as_event(NULL));
 	if (!err)
 		err = kvtree_ring_wait(ring, &event, 1, 1, -1);
 	if (err >= 0)
@@ -70,8 +72,8 @@ int main(void)
 	if (scan.out_flags & KVTREE_SCAN_DONE)
 		puts("that is all");
 	kvtree_ring_close(ring);
-	kvtree_del(kv, "bird/a", 6, 0, NULL);
-	kvtree_del(kv, "bird/b", 6, 0, NULL);
+	kvtree_del(kv, kvtree_str("bird/a"), 0, NULL);
+	kvtree_del(kv, kvtree_str("bird/b"), 0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

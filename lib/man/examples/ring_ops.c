@@ -31,8 +31,10 @@ static struct kvtree_ops *fill(int list)
 
 	err = kvtree_ops_new(&ops);
 	for (i = 0; i < KEYS && err >= 0; i++)
-		err = kvtree_ops_put(ops, key, key_of(list, i, key), "x",
-				     1, 0);
+		err = kvtree_ops_put(ops,
+				     kvtree_slice(key,
+						  key_of(list, i, key)),
+				     kvtree_str("x"), 0);
 	if (err < 0)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	return ops;
@@ -61,7 +63,8 @@ int main(void)
 	if (!err)
 		err = kvtree_ring_open(kv, NULL, &ring);
 	for (i = 0; i < 2 && !err; i++)
-		err = kvtree_ring_ops(ring, ops[i], NULL, ops[i]);
+		err = kvtree_ring_ops(ring, ops[i],
+				      kvtree_as_event(ops[i]));
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	n = kvtree_ring_wait(ring, event, 2, 2, -1);
@@ -72,7 +75,9 @@ int main(void)
 	for (i = 0; i < 2; i++) {
 		report(i, ops[i]);
 		for (j = 0; j < KEYS; j++)
-			kvtree_del(kv, key, key_of(i, j, key), 0, NULL);
+			kvtree_del(kv, kvtree_slice(key,
+						    key_of(i, j, key)),
+				   0, NULL);
 		kvtree_ops_free(ops[i]);
 	}
 	kvtree_ring_close(ring);

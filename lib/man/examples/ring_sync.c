@@ -44,12 +44,16 @@ int main(void)
 		err = kvtree_ring_open(kv, NULL, &ring);
 	/* A key of up to 16 bytes is copied when it is queued. */
 	for (i = 0; i < KEYS && !err; i++)
-		err = kvtree_ring_put(ring, key, sprintf(key, "k%d", i),
-				      "x", 1, 0, NULL, NULL);
+		err = kvtree_ring_put(ring,
+				      kvtree_slice(key,
+						   sprintf(key, "k%d",
+							   i)),
+				      kvtree_str("x"), 0,
+				      kvtree_as_event(NULL));
 	if (!err)
 		err = wait_for_all(ring);
 	if (!err)
-		err = kvtree_ring_sync(ring, NULL, NULL);
+		err = kvtree_ring_sync(ring, kvtree_as_event(NULL));
 	if (!err)
 		err = wait_for_all(ring);
 	if (err == -EOPNOTSUPP)
@@ -60,7 +64,8 @@ int main(void)
 		puts("all are durable");
 	kvtree_ring_close(ring);
 	for (i = 0; i < KEYS; i++)
-		kvtree_del(kv, key, sprintf(key, "k%d", i), 0, NULL);
+		kvtree_del(kv, kvtree_slice(key, sprintf(key, "k%d", i)),
+			   0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

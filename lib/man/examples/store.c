@@ -37,7 +37,8 @@ static int use(const char *name)
 	err = kvtree_open(name, 0, &kv);
 	if (err)
 		return err;
-	err = kvtree_put(kv, "user:1", 6, "Ada", 3, 0, NULL);
+	err = kvtree_put(kv, kvtree_str("user:1"), kvtree_str("Ada"), 0,
+			 NULL);
 	if (!err)
 		err = kvtree_store_self(kv, &info, sizeof(info));
 	if (!err)

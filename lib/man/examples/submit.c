@@ -47,7 +47,7 @@ int main(void)
 	       op[1].result);
 	if (op[1].result >= 0)
 		printf("%.*s\n", op[1].result, buf);
-	kvtree_del(kv, key, 4, 0, NULL);
+	kvtree_del(kv, kvtree_slice(key, 4), 0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

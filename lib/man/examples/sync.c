@@ -21,9 +21,11 @@ int main(void)
 
 	err = kvtree_open(NULL, 0, &kv);
 	if (!err)
-		err = kvtree_put(kv, "debit", 5, "100", 3, 0, NULL);
+		err = kvtree_put(kv, kvtree_str("debit"),
+				 kvtree_str("100"), 0, NULL);
 	if (!err)
-		err = kvtree_put(kv, "credit", 6, "100", 3, 0, NULL);
+		err = kvtree_put(kv, kvtree_str("credit"),
+				 kvtree_str("100"), 0, NULL);
 	if (!err)
 		err = kvtree_sync(kv);
 	if (err == -EOPNOTSUPP)
@@ -32,8 +34,8 @@ int main(void)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	else
 		puts("both are durable");
-	kvtree_del(kv, "debit", 5, 0, NULL);
-	kvtree_del(kv, "credit", 6, 0, NULL);
+	kvtree_del(kv, kvtree_str("debit"), 0, NULL);
+	kvtree_del(kv, kvtree_str("credit"), 0, NULL);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
 }

@@ -76,7 +76,8 @@ static struct kvtree *store_open(const char *kind, unsigned int bytes)
 
 static void store_put(struct kvtree *kv, const void *key, unsigned int len, uint64_t value)
 {
-	int err = kvtree_put(kv, key, len, &value, sizeof(value), 0, NULL);
+	int err = kvtree_put(kv, kvtree_slice(key, len), kvtree_slice(&value, sizeof(value)), 0,
+			     NULL);
 
 	if (err)
 		die("put: %s", kvtree_strerror(err));

@@ -61,7 +61,7 @@ static int queue(void *driver, struct request *r)
 {
 	struct state *s = driver;
 
-	return kvtree_ring_op(s->ring, &s->op[r->slot], NULL, r);
+	return kvtree_ring_op(s->ring, &s->op[r->slot], kvtree_as_event(r));
 }
 
 static int reap(void *driver, struct request **done, unsigned int nr)

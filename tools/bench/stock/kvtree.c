@@ -82,13 +82,14 @@ static void load(const struct contents *c)
 	int err;
 
 	for (i = 0; i < nr_keys; i++) {
-		err = kvtree_put(sessions[0], plain_keys[i].data, KEY_LEN, c->values[i],
-				 VALUE_LEN, KVTREE_F_CREATE, NULL);
+		err = kvtree_put(sessions[0], kvtree_slice(plain_keys[i].data, KEY_LEN),
+				 kvtree_slice(c->values[i], VALUE_LEN), KVTREE_F_CREATE, NULL);
 		for (col = 0; col < COLS; col++)
 			cols[col] = (struct kvtree_column) { col, COL_LEN, &c->cols[i][col] };
 		if (!err)
-			err = kvtree_put_cols(sessions[1], col_keys[i].data, col_keys[i].len,
-					      cols, COLS, KVTREE_F_CREATE, NULL);
+			err = kvtree_put_cols(sessions[1],
+					      kvtree_slice(col_keys[i].data, col_keys[i].len), cols,
+					      COLS, KVTREE_F_CREATE, NULL);
 		if (err)
 			die("kvtree: loading key %u: %s", i, kvtree_strerror(err));
 	}

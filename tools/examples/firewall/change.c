@@ -47,7 +47,7 @@ static void end(struct stores *stores)
 /* Must follow each change immediately. */
 static void new_version(const struct stores *stores)
 {
-	int err = kvtree_put(stores->rules, FW_VERSION, strlen(FW_VERSION), "", 0, 0, NULL);
+	int err = kvtree_put(stores->rules, kvtree_str(FW_VERSION), kvtree_str(""), 0, NULL);
 
 	if (err)
 		die("the rules are changed, but current packets may not see all changes: %s",
@@ -71,7 +71,7 @@ static void forget_counts(const struct stores *stores, const struct rule *rule)
 	err = kvtree_cursor_open(stores->counts, &opts, &c);
 	while (!err && !(err = kvtree_cursor_next(c))) {
 		k = kvtree_cursor_key(c, &len);
-		kvtree_del(stores->counts, k, len, 0, NULL);
+		kvtree_del(stores->counts, kvtree_slice(k, len), 0, NULL);
 	}
 	kvtree_cursor_close(c);
 }
@@ -100,7 +100,7 @@ static bool find_overlap(const struct stores *stores, const struct rule *rule,
 	opts.prefix_len = key_len - sizeof(last.v4.first);
 	err = kvtree_cursor_open(stores->rules, &opts, &c);
 	if (!err)
-		err = kvtree_cursor_seek(c, &last, key_len);
+		err = kvtree_cursor_seek(c, kvtree_slice(&last, key_len));
 	while (!err) {
 		key = kvtree_cursor_key(c, &key_len);
 		val = kvtree_cursor_value(c, &len);
@@ -125,7 +125,8 @@ static void put(const struct stores *stores, const struct rule *rule)
 	size_t len = rule_key(rule, &key);
 	int err;
 
-	err = kvtree_put(stores->rules, &key, len, &value, sizeof(value), 0, NULL);
+	err = kvtree_put(stores->rules, kvtree_slice(&key, len),
+			 kvtree_slice(&value, sizeof(value)), 0, NULL);
 	if (err)
 		die("cannot store the rule: %s", kvtree_strerror(err));
 	new_version(stores);
@@ -139,7 +140,8 @@ static bool find_rule(const struct stores *stores, struct rule *rule)
 	size_t key_len = rule_key(rule, &key), len;
 	int err;
 
-	err = kvtree_get_into(stores->rules, &key, key_len, &value, sizeof(value), &len, NULL);
+	err = kvtree_get_into(stores->rules, kvtree_slice(&key, key_len), &value, sizeof(value),
+			      &len, NULL);
 	if (err && err != -ENOENT)
 		die("cannot read the rule: %s", kvtree_strerror(err));
 	if (err || value.last != rule_value(rule).last)
@@ -154,7 +156,7 @@ static void remove_rule(const struct stores *stores, const struct rule *rule)
 	size_t len = rule_key(rule, &key);
 	int err;
 
-	err = kvtree_del(stores->rules, &key, len, 0, NULL);
+	err = kvtree_del(stores->rules, kvtree_slice(&key, len), 0, NULL);
 	if (err)
 		die("cannot remove the rule: %s", kvtree_strerror(err));
 	new_version(stores);

@@ -210,7 +210,7 @@ static void counts_reset(const struct counts *counts)
 	err = kvtree_cursor_first(counts->cursor);
 	while (!err) {
 		key = kvtree_cursor_key(counts->cursor, &len);
-		err = kvtree_del(counts->kv, key, len, 0, NULL);
+		err = kvtree_del(counts->kv, kvtree_slice(key, len), 0, NULL);
 		if (!err || err == -ENOENT)
 			err = kvtree_cursor_next(counts->cursor);
 	}

@@ -128,7 +128,7 @@ static int seek(struct place *p, const struct lat_file *file, uint64_t time)
 {
 	struct lat_key key = { *file, htobe64(time), 0 };
 
-	return kvtree_cursor_seek(p->cursor, &key, sizeof(key));
+	return kvtree_cursor_seek(p->cursor, kvtree_slice(&key, sizeof(key)));
 }
 
 /* Start with a file: read its calls, from the given time on. */

@@ -410,7 +410,7 @@ static void evict(const struct cache *skel, const struct kvtree *kv)
 
 	if (kvtree_cursor_open(kv, NULL, &c))
 		return;
-	err = kvtree_cursor_seek(c, hand, hand_len);
+	err = kvtree_cursor_seek(c, kvtree_slice(hand, hand_len));
 	for (; !err && visits && !stop; visits--, err = kvtree_cursor_next(c)) {
 		key = kvtree_cursor_key(c, &key_len);
 		value = kvtree_cursor_value(c, &len);
@@ -419,7 +419,7 @@ static void evict(const struct cache *skel, const struct kvtree *kv)
 		if (!too_many && valid(skel, value, len, now))
 			continue;
 		version = kvtree_cursor_version(c);
-		if (kvtree_del(kv, key, key_len, KVTREE_F_VERSION, &version))
+		if (kvtree_del(kv, kvtree_slice(key, key_len), KVTREE_F_VERSION, &version))
 			continue;
 		gauges.evicted++;
 		if (too_many && !--too_many)

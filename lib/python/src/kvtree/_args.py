@@ -42,6 +42,12 @@ def pinned(data: Buffer, what: str) -> Any:
     return ffi.from_buffer(memory) if type(memory) is bytes else memory
 
 
+def slice_of(data: Buffer, what: str) -> tuple[Any, int]:
+    """Like buffer(), as a `struct kvtree_slice`."""
+    memory = pinned(data, what)
+    return memory, len(memory)
+
+
 def key_of(data: Any) -> bytes:
     """A key, or the result of buffer(), as bytes to compare and to put into messages."""
     memory = data if isinstance(data, ffi.CData) else buffer(data, 'key')

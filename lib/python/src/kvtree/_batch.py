@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Self
 from kvtree._args import (
     ColumnIds,
     Columns,
-    buffer,
     column_array,
     column_dict,
     column_ids,
     flags_of,
+    slice_of,
 )
 from kvtree._errors import error, must
 from kvtree._native import ffi, lib
@@ -144,9 +144,8 @@ class Batch:
     def put(self, key: Buffer, value: Buffer, *, create: bool = False,
             replace: bool = False, sync: bool = False) -> Result[int]:
         """Store a value; see Store.put()."""
-        memory = buffer(value, 'value')
         return self._add(_Entry(Result('put', key), _version),
-                         lib.kvtree_ops_put, key, memory, len(memory),
+                         lib.kvtree_ops_put, key, slice_of(value, 'value'),
                          flags_of(create=create, replace=replace, sync=sync))
 
     def put_columns(self, key: Buffer, columns: Columns, *, whole: bool = False,
@@ -161,10 +160,9 @@ class Batch:
     def cas(self, key: Buffer, value: Buffer, version: int, *,
             sync: bool = False) -> Result[int]:
         """Store a value if nobody has changed it; see Store.cas()."""
-        memory = buffer(value, 'value')
         return self._add(_Entry(Result('cas', key), _version),
-                         lib.kvtree_ops_cas, key, memory, len(memory), flags_of(sync=sync),
-                         version)
+                         lib.kvtree_ops_cas, key, slice_of(value, 'value'),
+                         flags_of(sync=sync), version)
 
     def remove(self, key: Buffer, *, version: int | None = None, missing_ok: bool = False,
                sync: bool = False) -> Result[int]:
@@ -216,13 +214,13 @@ class Batch:
         return ops
 
     def _add(self, entry: _Entry, call: Any, key: Buffer, *args: Any) -> Result[Any]:
-        memory = buffer(key, 'key')
+        name = slice_of(key, 'key')
         with self._lock:
             ops = self._mine()
             # First: a signal handler may raise as soon as the library has the operation. If
             # the library did not take it, the next one replaces the entry.
             self._entries[len(self):] = [entry]
-            must(call(ops, memory, len(memory), *args), entry.result._key)
+            must(call(ops, name, *args), entry.result._key)
         return entry.result
 
     def _reap(self, first: int | None = None) -> list[Result[Any]]:

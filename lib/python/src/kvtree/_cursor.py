@@ -10,7 +10,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from kvtree._args import ColumnIds, buffer, column_dict, column_ids, key_of, pinned
+from kvtree._args import ColumnIds, column_dict, column_ids, key_of, pinned, slice_of
 from kvtree._errors import error, must
 from kvtree._native import ffi, lib
 
@@ -171,8 +171,7 @@ class Cursor(Generic[V]):
 
     def seek(self, key: Buffer) -> bool:
         """Go to the record with this key or, if it is not there, the next one."""
-        memory = buffer(key, 'key')
-        return self._move(lib.kvtree_cursor_seek, memory, len(memory))
+        return self._move(lib.kvtree_cursor_seek, slice_of(key, 'key'))
 
     def __iter__(self) -> Iterator[tuple[bytes, V]]:
         while self._move(lib.kvtree_cursor_next):

@@ -28,7 +28,7 @@ from threading import Lock, get_ident
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from kvtree._args import buffer, flags_of, number
+from kvtree._args import flags_of, number, slice_of
 from kvtree._errors import Canceled, Error, error, must
 from kvtree._native import ffi, lib
 from kvtree._result import Result
@@ -125,8 +125,7 @@ class Operation(Result[T]):
         elif ret == -errno.ENOENT and self._missing:
             self._succeed(self._missing[0])
         elif ret == -errno.EMSGSIZE and not self._canceled:
-            key, length, *_ = args
-            self._args = (key, length, _allocate('char[]', event.len), event.len)
+            self._args = (args[0], _allocate('char[]', event.len), event.len)
             return False
         elif ret == -errno.ECANCELED and (self._canceled or not self._compares):
             self._fail(self._cancellation())
@@ -205,7 +204,7 @@ class _BatchOperation(Operation[list[Result[Any]]]):
 # Convert arguments and events to results.
 
 def _value(args: tuple[Any, ...], event: Any) -> bytes:
-    return bytes(ffi.buffer(args[2], event.result))
+    return bytes(ffi.buffer(args[1], event.result))
 
 
 def _version(args: tuple[Any, ...], event: Any) -> int:
@@ -353,48 +352,42 @@ class Ring:
         `room` is the memory reserved for the value, in bytes. The ring repeats the get if
         the value is longer.
         """
-        memory = buffer(key, 'key')
         operation: Operation[bytes | None] = Operation(
-            self, 'get', memory, lib.kvtree_ring_get,
-            (memory, len(memory), _allocate('char[]', room), room),
-            _value, (None,))
+            self, 'get', key, lib.kvtree_ring_get,
+            (slice_of(key, 'key'), _allocate('char[]', room), room), _value, (None,))
         return self._queue(operation)
 
     def put(self, key: Buffer, value: Buffer, *, create: bool = False,
             replace: bool = False, sync: bool = False) -> Operation[int]:
         """Store a value; see Store.put()."""
-        memory, data = buffer(key, 'key'), buffer(value, 'value')
         return self._queue(Operation(
-            self, 'put', memory, lib.kvtree_ring_put,
-            (memory, len(memory), data, len(data),
+            self, 'put', key, lib.kvtree_ring_put,
+            (slice_of(key, 'key'), slice_of(value, 'value'),
              flags_of(create=create, replace=replace, sync=sync)), _version))
 
     def cas(self, key: Buffer, value: Buffer, version: int, *,
             sync: bool = False) -> Operation[int]:
         """Store a value if nobody has changed it; see Store.cas()."""
-        memory, data = buffer(key, 'key'), buffer(value, 'value')
         return self._queue(Operation(
-            self, 'cas', memory, lib.kvtree_ring_cas,
-            (memory, len(memory), data, len(data), flags_of(sync=sync),
+            self, 'cas', key, lib.kvtree_ring_cas,
+            (slice_of(key, 'key'), slice_of(value, 'value'), flags_of(sync=sync),
              number('uint64_t', version)), _version, compares=True))
 
     def remove(self, key: Buffer, *, version: int | None = None, missing_ok: bool = False,
                sync: bool = False) -> Operation[int]:
         """Remove a key; see Store.remove()."""
-        memory = buffer(key, 'key')
         flags = flags_of(sync=sync) | (0 if version is None else lib.KVTREE_F_VERSION)
         return self._queue(Operation(
-            self, 'remove', memory, lib.kvtree_ring_del,
-            (memory, len(memory), flags, number('uint64_t', version or 0)), _version,
+            self, 'remove', key, lib.kvtree_ring_del,
+            (slice_of(key, 'key'), flags, number('uint64_t', version or 0)), _version,
             (0,) if missing_ok else None, compares=version is not None))
 
     def add(self, key: Buffer, delta: int, col: int = 0, *, replace: bool = False,
             sync: bool = False) -> Operation[int]:
         """Add to a number; see Store.add()."""
-        memory = buffer(key, 'key')
         return self._queue(Operation(
-            self, 'add', memory, lib.kvtree_ring_add,
-            (memory, len(memory), number('unsigned int', col), number('int64_t', delta),
+            self, 'add', key, lib.kvtree_ring_add,
+            (slice_of(key, 'key'), number('unsigned int', col), number('int64_t', delta),
              flags_of(replace=replace, sync=sync)), _sum))
 
     def sync(self) -> Operation[None]:
@@ -422,7 +415,7 @@ class Ring:
         # No call, and so no signal handler, between this and the library's call.
         operation._number = self._starting = data
         self._flying[data] = operation
-        ret = operation._call(self._handle, *operation._args, ffi.NULL, pointer)
+        ret = operation._call(self._handle, *operation._args, (ffi.NULL, pointer))
         if ret < 0:
             if ret != -errno.EAGAIN:
                 operation._stop(error(ret, operation._key))

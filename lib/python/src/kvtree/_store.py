@@ -18,6 +18,7 @@ from kvtree._args import (
     column_ids,
     flags_of,
     key_of,
+    slice_of,
 )
 from kvtree._batch import Batch, new_list
 from kvtree._cursor import Cursor, Range
@@ -188,15 +189,14 @@ class Store(MutableMapping[bytes, bytes]):
             raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
-        memory = buffer(key, 'key')  # type: ignore[arg-type]
-        ret = lib.kvtree_get_into(self._session(), memory, len(memory), ffi.NULL, 0,
-                                  ffi.NULL, ffi.NULL)
+        name = slice_of(key, 'key')  # type: ignore[arg-type]
+        ret = lib.kvtree_get_into(self._session(), name, ffi.NULL, 0, ffi.NULL, ffi.NULL)
         # A get without room for the value is enough to find the key.
         if ret in (0, -errno.EMSGSIZE):
             return True
         if ret == -errno.ENOENT:
             return False
-        raise error(ret, key_of(memory))
+        raise error(ret, key_of(key))
 
     @overload
     def get(self, key: Buffer, default: None = None, /) -> bytes | None: ...
@@ -224,11 +224,10 @@ class Store(MutableMapping[bytes, bytes]):
         create: only if the key is not there (KeyExists). replace: only if it is
         (NotFound). sync: return when it is durable.
         """
-        memory, data = buffer(key, 'key'), buffer(value, 'value')
         version = ffi.new('uint64_t *')
-        ret = lib.kvtree_put(self._session(), memory, len(memory), data, len(data),
+        ret = lib.kvtree_put(self._session(), slice_of(key, 'key'), slice_of(value, 'value'),
                              flags_of(create=create, replace=replace, sync=sync), version)
-        return _version(ret, memory, version)
+        return _version(ret, key, version)
 
     def cas(self, key: Buffer, value: Buffer, version: int, *, sync: bool = False) -> int:
         """Store a value if the key has this version, and return the new one.
@@ -236,11 +235,10 @@ class Store(MutableMapping[bytes, bytes]):
         A version of 0 means that the key must not exist. VersionMismatch, with the version
         found, if the key has another one.
         """
-        memory, data = buffer(key, 'key'), buffer(value, 'value')
         new = ffi.new('uint64_t *', version)
-        ret = lib.kvtree_cas(self._session(), memory, len(memory), data, len(data),
+        ret = lib.kvtree_cas(self._session(), slice_of(key, 'key'), slice_of(value, 'value'),
                              flags_of(sync=sync), new)
-        return _version(ret, memory, new)
+        return _version(ret, key, new)
 
     def remove(self, key: Buffer, *, version: int | None = None, missing_ok: bool = False,
                sync: bool = False) -> int:
@@ -262,13 +260,12 @@ class Store(MutableMapping[bytes, bytes]):
         column that is not there counts as 0 and is created, unless `replace` (NotFound).
         InvalidArgument if the column is not 8 bytes long.
         """
-        memory = buffer(key, 'key')
-        total = ffi.new('int64_t *')
-        ret = lib.kvtree_add(self._session(), memory, len(memory), col, delta,
-                             flags_of(replace=replace, sync=sync), total, ffi.NULL)
+        total = ffi.new('struct kvtree_sum *')
+        ret = lib.kvtree_add(self._session(), slice_of(key, 'key'), col, delta,
+                             flags_of(replace=replace, sync=sync), total)
         if ret < 0:
-            raise error(ret, key_of(memory))
-        return int(total[0])
+            raise error(ret, key_of(key))
+        return int(total.sum)
 
     # Columns.
 
@@ -301,23 +298,21 @@ class Store(MutableMapping[bytes, bytes]):
         None as data removes a column. Other columns stay, unless `whole`.
         The other arguments are those of put().
         """
-        memory = buffer(key, 'key')
         array, nr, _kept = column_array(columns)
         version = ffi.new('uint64_t *')
         ret = lib.kvtree_put_cols(
-            self._session(), memory, len(memory), array, nr,
+            self._session(), slice_of(key, 'key'), array, nr,
             flags_of(create=create, replace=replace, sync=sync, whole=whole), version)
-        return _version(ret, memory, version)
+        return _version(ret, key, version)
 
     def cas_columns(self, key: Buffer, columns: Columns, version: int, *,
                     whole: bool = False, sync: bool = False) -> int:
         """Change columns of a value if it has this version; see cas()."""
-        memory = buffer(key, 'key')
         array, nr, _kept = column_array(columns)
         new = ffi.new('uint64_t *', version)
-        ret = lib.kvtree_cas_cols(self._session(), memory, len(memory), array, nr,
+        ret = lib.kvtree_cas_cols(self._session(), slice_of(key, 'key'), array, nr,
                                   flags_of(whole=whole, sync=sync), new)
-        return _version(ret, memory, new)
+        return _version(ret, key, new)
 
     # All keys, or a range of them.
 
@@ -434,8 +429,7 @@ class Store(MutableMapping[bytes, bytes]):
         while chunk := list(islice(rest, _CHUNK)):
             # Without the objects of a Batch, which would take longer than the gets.
             for key in chunk:
-                memory = buffer(key, 'key')
-                must(lib.kvtree_ops_get(ops, memory, len(memory), ffi.NULL,
+                must(lib.kvtree_ops_get(ops, slice_of(key, 'key'), ffi.NULL,
                                         _CHUNK_BYTES // _CHUNK))
             must(lib.kvtree_ops_run(ops, self._session()))
             for n, key in enumerate(chunk):
@@ -523,14 +517,13 @@ class Store(MutableMapping[bytes, bytes]):
     # Helpers that call the library.
 
     def _get(self, key: Buffer) -> tuple[bytes, int] | None:
-        memory = buffer(key, 'key')
         value, length = ffi.new('void **'), ffi.new('size_t *')
         version = ffi.new('uint64_t *')
-        ret = lib.kvtree_get(self._session(), memory, len(memory), value, length, version)
+        ret = lib.kvtree_get(self._session(), slice_of(key, 'key'), value, length, version)
         if ret == -errno.ENOENT:
             return None
         if ret < 0:
-            raise error(ret, key_of(memory))
+            raise error(ret, key_of(key))
         try:
             return ffi.buffer(value[0], length[0])[:], version[0]
         finally:
@@ -538,14 +531,13 @@ class Store(MutableMapping[bytes, bytes]):
 
     def _get_columns(self, key: Buffer,
                      columns: ColumnIds) -> tuple[dict[int, bytes], int] | None:
-        memory = buffer(key, 'key')
         ids, nr = column_ids(columns)
         found = ffi.new('struct kvtree_columns **')
-        ret = lib.kvtree_get_cols(self._session(), memory, len(memory), ids, nr, found)
+        ret = lib.kvtree_get_cols(self._session(), slice_of(key, 'key'), ids, nr, found)
         if ret == -errno.ENOENT:
             return None
         if ret < 0:
-            raise error(ret, key_of(memory))
+            raise error(ret, key_of(key))
         try:
             return column_dict(found[0]), found[0].version
         finally:
@@ -553,12 +545,11 @@ class Store(MutableMapping[bytes, bytes]):
 
     def _remove(self, key: Buffer, flags: int, version: int | None) -> int:
         """Remove a key; return its version, 0 if it was not there."""
-        memory = buffer(key, 'key')
         found = ffi.new('uint64_t *', version or 0)
         if version is not None:
             flags |= lib.KVTREE_F_VERSION
-        ret = lib.kvtree_del(self._session(), memory, len(memory), flags, found)
-        return 0 if ret == -errno.ENOENT else _version(ret, memory, found)
+        ret = lib.kvtree_del(self._session(), slice_of(key, 'key'), flags, found)
+        return 0 if ret == -errno.ENOENT else _version(ret, key, found)
 
     def _value_or_columns(self, key: Buffer, columns: ColumnIds | None) -> Any:
         return self.get(key) if columns is None else self.get_columns(key, columns)
