@@ -126,7 +126,7 @@ KVTREE_API int kvtree_get_cols(const struct kvtree *kv, struct kvtree_slice key,
 	head = sizeof(*found) + nr * sizeof(*found->col);
 	/* The value may grow between two calls: retry until it fits. */
 	for (;;) {
-		ret = kvt_op_init(&op, KVTREE_OP_GET, key, 0);
+		ret = kvtree_op_init(&op, KVTREE_OP_GET, key, 0);
 		if (ret)
 			break;
 		p = realloc(found, head + room);
@@ -202,7 +202,7 @@ KVTREE_API int kvtree_put_cols(const struct kvtree *kv, struct kvtree_slice key,
 	struct kvtree_op op;
 	int err;
 
-	err = kvt_op_init(&op, KVTREE_OP_PUT, key, flags);
+	err = kvtree_op_init(&op, KVTREE_OP_PUT, key, flags);
 	return err ? err : store_cols(kv, &op, cols, nr, version);
 }
 
@@ -215,7 +215,7 @@ KVTREE_API int kvtree_cas_cols(const struct kvtree *kv, struct kvtree_slice key,
 
 	if (!version)
 		return -EINVAL;
-	err = kvt_op_init(&op, KVTREE_OP_CAS, key, flags);
+	err = kvtree_op_init(&op, KVTREE_OP_CAS, key, flags);
 	if (err)
 		return err;
 	op.version = *version;

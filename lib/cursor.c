@@ -253,14 +253,10 @@ static int window_scan(struct kvtree_cursor *c, enum dir dir, struct kvtree_slic
 		ret = window_grow(w, size);
 		if (ret)
 			return ret;
-		ret = kvt_op_init(&op, KVTREE_OP_SCAN, from, 0);
+		scan_init(c, dir, how, &scan);
+		ret = kvtree_op_scan(&op, from, &scan, w->mem, size);
 		if (ret)
 			return ret;
-		scan_init(c, dir, how, &scan);
-		op.arg = kvt_ptr(&scan);
-		op.arg_size = sizeof(scan);
-		op.val = kvt_ptr(w->mem);
-		op.val_len = (__u32)size;
 		ret = kvt_run_one(c->kv, &op);
 		if (ret != -EMSGSIZE)
 			break;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kvtree.h"
+#include "kvtree_uring.h"
 
 /* Symbols are hidden (-fvisibility=hidden) unless they are part of the API. */
 #define KVTREE_API	__attribute__((visibility("default")))
@@ -44,17 +45,6 @@ static inline __u64 kvt_ptr(const void *p)
 }
 
 int kvt_ioctl(const struct kvtree *kv, unsigned long request, void *arg);
-int kvt_op_init(struct kvtree_op *op, unsigned int opcode, struct kvtree_slice key,
-		unsigned int flags);
-int kvt_op_get(struct kvtree_op *op, struct kvtree_slice key, void *buf, size_t size);
-int kvt_op_put(struct kvtree_op *op, struct kvtree_slice key, struct kvtree_slice val,
-	       unsigned int flags);
-int kvt_op_cas(struct kvtree_op *op, struct kvtree_slice key, struct kvtree_slice val,
-	       unsigned int flags, uint64_t version);
-int kvt_op_del(struct kvtree_op *op, struct kvtree_slice key, unsigned int flags,
-	       uint64_t version);
-int kvt_op_add(struct kvtree_op *op, struct kvtree_slice key, unsigned int col,
-	       int64_t delta, unsigned int flags);
 int kvt_run_one(const struct kvtree *kv, struct kvtree_op *op);
 int kvt_run_change(const struct kvtree *kv, struct kvtree_op *op, uint64_t *version);
 

@@ -183,7 +183,7 @@ KVTREE_API int kvtree_ops_get(struct kvtree_ops *ops, struct kvtree_slice key,
 
 	err = start(ops, &op);
 	if (!err)
-		err = kvt_op_get(op, key, buf, size);
+		err = kvtree_op_get(op, key, buf, size);
 	if (err)
 		return err;
 	if (!buf) {
@@ -210,7 +210,7 @@ KVTREE_API int kvtree_ops_get_cols(struct kvtree_ops *ops, struct kvtree_slice k
 		return -E2BIG;
 	err = start(ops, &op);
 	if (!err)
-		err = kvt_op_get(op, key, NULL, size);
+		err = kvtree_op_get(op, key, NULL, size);
 	if (err)
 		return err;
 	desc = take(ops, nr * sizeof(*desc));
@@ -235,7 +235,7 @@ KVTREE_API int kvtree_ops_put(struct kvtree_ops *ops, struct kvtree_slice key,
 
 	err = start(ops, &op);
 	if (!err)
-		err = kvt_op_put(op, key, val, flags);
+		err = kvtree_op_put(op, key, val, flags);
 	return err ? err : finish_value(ops, key, val);
 }
 
@@ -248,7 +248,7 @@ KVTREE_API int kvtree_ops_cas(struct kvtree_ops *ops, struct kvtree_slice key,
 
 	err = start(ops, &op);
 	if (!err)
-		err = kvt_op_cas(op, key, val, flags, version);
+		err = kvtree_op_cas(op, key, val, flags, version);
 	return err ? err : finish_value(ops, key, val);
 }
 
@@ -266,7 +266,7 @@ KVTREE_API int kvtree_ops_put_cols(struct kvtree_ops *ops, struct kvtree_slice k
 		return -E2BIG;
 	err = start(ops, &op);
 	if (!err)
-		err = kvt_op_init(op, KVTREE_OP_PUT, key, flags);
+		err = kvtree_op_init(op, KVTREE_OP_PUT, key, flags);
 	if (err)
 		return err;
 	desc = take(ops, nr * sizeof(*desc));
@@ -295,7 +295,7 @@ KVTREE_API int kvtree_ops_del(struct kvtree_ops *ops, struct kvtree_slice key,
 
 	err = start(ops, &op);
 	if (!err)
-		err = kvt_op_del(op, key, flags, version);
+		err = kvtree_op_del(op, key, flags, version);
 	return err ? err : finish(ops, key);
 }
 
@@ -307,7 +307,7 @@ KVTREE_API int kvtree_ops_add(struct kvtree_ops *ops, struct kvtree_slice key,
 
 	err = start(ops, &op);
 	if (!err)
-		err = kvt_op_add(op, key, col, delta, flags);
+		err = kvtree_op_add(op, key, col, delta, flags);
 	if (err)
 		return err;
 	ops->note[ops->nr].delta = delta;

@@ -142,7 +142,7 @@ KVTREE_API int kvtree_ring_get(struct kvtree_ring *ring, struct kvtree_slice key
 
 	err = take_slot(ring, then, &slot);
 	if (!err)
-		err = kvt_op_get(&slot->op, key, buf, size);
+		err = kvtree_op_get(&slot->op, key, buf, size);
 	return err ? err : queue_slot(ring, KVT_SLOT_OP);
 }
 
@@ -155,7 +155,7 @@ KVTREE_API int kvtree_ring_put(struct kvtree_ring *ring, struct kvtree_slice key
 
 	err = take_slot(ring, then, &slot);
 	if (!err)
-		err = kvt_op_put(&slot->op, key, val, flags);
+		err = kvtree_op_put(&slot->op, key, val, flags);
 	return err ? err : queue_slot(ring, KVT_SLOT_OP);
 }
 
@@ -168,7 +168,7 @@ KVTREE_API int kvtree_ring_cas(struct kvtree_ring *ring, struct kvtree_slice key
 
 	err = take_slot(ring, then, &slot);
 	if (!err)
-		err = kvt_op_cas(&slot->op, key, val, flags, version);
+		err = kvtree_op_cas(&slot->op, key, val, flags, version);
 	return err ? err : queue_slot(ring, KVT_SLOT_OP);
 }
 
@@ -181,7 +181,7 @@ KVTREE_API int kvtree_ring_del(struct kvtree_ring *ring, struct kvtree_slice key
 
 	err = take_slot(ring, then, &slot);
 	if (!err)
-		err = kvt_op_del(&slot->op, key, flags, version);
+		err = kvtree_op_del(&slot->op, key, flags, version);
 	return err ? err : queue_slot(ring, KVT_SLOT_OP);
 }
 
@@ -194,7 +194,7 @@ KVTREE_API int kvtree_ring_add(struct kvtree_ring *ring, struct kvtree_slice key
 
 	err = take_slot(ring, then, &slot);
 	if (!err)
-		err = kvt_op_add(&slot->op, key, col, delta, flags);
+		err = kvtree_op_add(&slot->op, key, col, delta, flags);
 	return err ? err : queue_slot(ring, KVT_SLOT_OP);
 }
 
@@ -206,8 +206,7 @@ KVTREE_API int kvtree_ring_sync(struct kvtree_ring *ring, struct kvtree_callback
 	err = take_slot(ring, then, &slot);
 	if (err)
 		return err;
-	memset(&slot->op, 0, sizeof(slot->op));
-	slot->op.opcode = KVTREE_OP_SYNC;
+	kvtree_op_sync(&slot->op);
 	return queue_slot(ring, KVT_SLOT_OP);
 }
 

@@ -54,7 +54,7 @@ static bool by_thread(const struct uring *u)
 	return u->io.flags & IORING_SETUP_SQPOLL;
 }
 
-static struct io_uring_sqe *get_sqe(struct uring *u, __u32 cmd, __u64 id)
+static struct io_uring_sqe *get_sqe(struct uring *u)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->io);
 
@@ -64,16 +64,15 @@ static struct io_uring_sqe *get_sqe(struct uring *u, __u32 cmd, __u64 id)
 			return NULL;
 		io_uring_sqring_wait(&u->io);
 		sqe = io_uring_get_sqe(&u->io);
-		if (!sqe)
-			return NULL;
 	}
-	memset(sqe, 0, sizeof(*sqe));
-	sqe->opcode = IORING_OP_URING_CMD;
-	sqe->flags = u->sqe_flags;
-	sqe->fd = u->fd;
-	sqe->cmd_op = cmd;
-	sqe->user_data = u->tag | id;
 	return sqe;
+}
+
+/* Complete an SQE that kvtree_prep_*() filled in. */
+static void tag_sqe(const struct uring *u, struct io_uring_sqe *sqe, __u64 id)
+{
+	sqe->flags |= u->sqe_flags;
+	sqe->user_data = u->tag | id;
 }
 
 /* The last registered buffer that begins at or below an address, or -1. */
@@ -101,8 +100,7 @@ static void use_fixed_buf(const struct uring *u, struct io_uring_sqe *sqe,
 	n = find_buf(u, op->val);
 	if (n < 0 || op->val >= u->buf[n].end || op->val_len > u->buf[n].end - op->val)
 		return;
-	sqe->uring_cmd_flags = IORING_URING_CMD_FIXED;
-	sqe->buf_index = u->buf[n].index;
+	kvtree_prep_fixed(sqe, u->buf[n].index);
 }
 
 /* Where the kernel writes the operation back, or NULL. */
@@ -117,45 +115,32 @@ static struct kvtree_op *written_back(struct kvt_slot *slot)
 
 static bool fill_op(struct uring *u, struct kvt_slot *slot, __u64 id)
 {
+	struct io_uring_sqe *sqe = get_sqe(u);
 	struct kvtree_op *op = kvt_slot_op(slot);
-	struct kvtree_uring_inline *arg;
-	struct kvtree_uring_op *ref;
-	struct io_uring_sqe *sqe;
 
-	sqe = get_sqe(u, u->by_pointer ? KVTREE_URING_OP : KVTREE_URING_OP_INLINE, id);
 	if (!sqe)
 		return false;
-	if (u->by_pointer) {
-		ref = (struct kvtree_uring_op *)sqe->cmd;
-		ref->op = kvt_ptr(op);
-		ref->op_size = sizeof(*op);
-		ref->flags = 0;
-	} else {
-		arg = (struct kvtree_uring_inline *)sqe->cmd;
-		arg->op = *op;
-		arg->out = kvt_ptr(written_back(slot));
-		arg->reserved = 0;
-	}
+	if (u->by_pointer)
+		kvtree_prep_op(sqe, u->fd, op);
+	else
+		kvtree_prep_op_inline(sqe, u->fd, op, written_back(slot));
 	use_fixed_buf(u, sqe, op);
+	tag_sqe(u, sqe, id);
 	return true;
 }
 
 static bool fill_batch(struct uring *u, struct kvt_slot *slot, __u64 id)
 {
-	struct kvtree_uring_batch *batch;
-	struct io_uring_sqe *sqe;
+	struct io_uring_sqe *sqe = get_sqe(u);
 	struct kvtree_op *op;
 	size_t rest;
 
-	sqe = get_sqe(u, KVTREE_URING_BATCH, id);
 	if (!sqe)
 		return false;
 	rest = kvt_ops_rest(slot->list, &op);
-	batch = (struct kvtree_uring_batch *)sqe->cmd;
-	batch->ops = kvt_ptr(op);
-	batch->nr = rest < KVTREE_BATCH_MAX ? (__u32)rest : KVTREE_BATCH_MAX;
-	batch->op_size = sizeof(*op);
-	batch->flags = 0;
+	kvtree_prep_batch(sqe, u->fd, op,
+			  rest < KVTREE_BATCH_MAX ? (unsigned int)rest : KVTREE_BATCH_MAX);
+	tag_sqe(u, sqe, id);
 	return true;
 }
 
@@ -299,7 +284,6 @@ static int uring_wait(struct kvtree_ring *ring, unsigned int nr, int64_t ns)
 static int send_cancels(struct kvtree_ring *ring, const void *data)
 {
 	struct uring *u = ring->priv;
-	struct kvtree_uring_cancel *arg;
 	struct io_uring_sqe *sqe;
 	unsigned int i, back;
 	int err;
@@ -307,13 +291,11 @@ static int send_cancels(struct kvtree_ring *ring, const void *data)
 	for (i = 0; i < ring->depth; i++) {
 		if (!ring->slot[i].started || (data && ring->slot[i].then.data != data))
 			continue;
-		sqe = get_sqe(u, KVTREE_URING_CANCEL, UD_CANCEL);
+		sqe = get_sqe(u);
 		if (!sqe)
 			break;
-		arg = (struct kvtree_uring_cancel *)sqe->cmd;
-		arg->user_data = u->tag | i;
-		arg->flags = 0;
-		arg->reserved = 0;
+		kvtree_prep_cancel(sqe, u->fd, u->tag | i, 0);
+		tag_sqe(u, sqe, UD_CANCEL);
 		u->canceling++;
 	}
 	err = submit_sqes(u, &back);

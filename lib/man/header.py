@@ -19,6 +19,7 @@ class Function:
         self.name = name
         self.short = short
         self.parameters, self.text, self.returns = read_body(body)
+        self.inline = declaration.startswith('static inline ')
         self.declaration = ' '.join(declaration.removeprefix('static inline ').split())
         found = re.match(r'(.*?)(\w+)\((.*)\)$', self.declaration)
         self.type = found[1]
@@ -47,9 +48,10 @@ class Structure:
 
 
 class Section:
-    """A part of the header: a comment with a heading, and the calls behind it."""
+    """A part of a header: a comment with a heading, and the calls behind it."""
 
-    def __init__(self, title, text):
+    def __init__(self, include, title, text):
+        self.include = include
         self.title = title
         self.text = text
         self.functions = []
@@ -57,21 +59,24 @@ class Section:
 
 
 class Header:
-    def __init__(self, source):
-        self.sections = []
-        self.defines = [(name, text) for name, _, text in DEFINE.findall(source)]
-        comments = list(COMMENT.finditer(source))
-        self.introduction = uncomment(comments[0][1])
-        for found in comments[1:]:
-            self.add(found, source[found.end():])
+    """All headers, of which the first introduces the library."""
+
+    def __init__(self, sources):
+        self.sections, self.defines, self.introduction = [], [], None
+        for name, source in sources:
+            self.defines += [(define, text) for define, _, text in DEFINE.findall(source)]
+            comments = list(COMMENT.finditer(source))
+            self.introduction = self.introduction or uncomment(comments[0][1])
+            for found in comments[1:]:
+                self.add(name, found, source[found.end():])
         self.functions = {function.name: function
                           for section in self.sections for function in section.functions}
 
-    def add(self, found, behind):
+    def add(self, include, found, behind):
         lines = uncomment(found[1])
         heading = HEADING.match('\n'.join(lines))
         if heading:
-            self.sections.append(Section(heading[1], lines[2:]))
+            self.sections.append(Section(include, heading[1], lines[2:]))
             return
         short = SHORT.match(lines[0])
         if not found[0].startswith('/**') or not short:

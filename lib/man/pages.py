@@ -5,7 +5,7 @@
     pages.py DIRECTORY
     pages.py --check
 
-There is a page for each call in kvtree.h, made of its comment there; one for
+There is a page for each call in kvtree.h and kvtree_uring.h, made of its comment there; one for
 each kind of object, made of the comment at the head of its part of the header;
 and libkvtree(3), made of the comment at the top. Their examples are the programs
 in the folder "examples". With --check it only says what is missing.
@@ -21,7 +21,7 @@ import header
 import roff
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LIBRARY_HEADER = os.path.join(HERE, '..', 'kvtree.h')
+LIBRARY_HEADERS = [os.path.join(HERE, '..', name) for name in ('kvtree.h', 'kvtree_uring.h')]
 INTERFACE_HEADER = os.path.join(HERE, '..', '..', 'uapi', 'linux', 'kvtree.h')
 SYMBOL_MAP = os.path.join(HERE, '..', 'libkvtree.map')
 EXAMPLES = os.path.join(HERE, 'examples')
@@ -46,11 +46,12 @@ class Book:
     """All pages."""
 
     def __init__(self):
-        self.header = header.Header(read(LIBRARY_HEADER))
+        self.header = header.Header([(os.path.basename(path), read(path))
+                                     for path in LIBRARY_HEADERS])
         self.interface = header.interface_structures(read(INTERFACE_HEADER))
         self.versions = header.versions(read(SYMBOL_MAP))
         self.examples = example.read_all(EXAMPLES)
-        sources = [LIBRARY_HEADER, INTERFACE_HEADER] + [e.path for e in self.examples]
+        sources = LIBRARY_HEADERS + [INTERFACE_HEADER] + [e.path for e in self.examples]
         self.date = roff.date(max(os.path.getmtime(path) for path in sources))
         self.names = set(self.header.functions) | {'libkvtree'}
         self.names |= {OBJECTS[section.title][0] for section in self.header.sections
@@ -81,16 +82,16 @@ class Page:
         self.name = name
         self.text = roff.Text(book.names | set(book.links), name)
 
-    def begin(self, short):
+    def begin(self, short, include='kvtree.h'):
         version = roff.version_of_library()
         return ["'\\\" t",
                 '.\\" SPDX-License-Identifier: LGPL-2.1-only',
-                '.\\" Made of lib/kvtree.h and lib/man/examples by lib/man/pages.py.',
+                f'.\\" Made of lib/{include} and lib/man/examples by lib/man/pages.py.',
                 f'.TH {self.name} 3 {self.book.date} "libkvtree {version}" "{MANUAL}"',
                 '.ad l',
                 '.SH NAME', rf'{self.name} \- {roff.escape(short)}',
                 '.SH LIBRARY', r'kvtree library (\fIlibkvtree\fR,\~\fI\-lkvtree\fR)',
-                '.SH SYNOPSIS', '.nf', r'\fB#include <kvtree.h>\fR']
+                '.SH SYNOPSIS', '.nf', rf'\fB#include <{include}>\fR']
 
     def examples(self):
         out = []
@@ -172,7 +173,7 @@ class Call(Page):
 
     def page(self):
         function = self.function
-        return [*self.begin(re.sub(r'; see .*', '', function.short)),
+        return [*self.begin(re.sub(r'; see .*', '', function.short), function.section.include),
                 '.P', *self.declaration(), '.fi',
                 '.SH DESCRIPTION', *self.description(),
                 '.SH RETURN VALUE', *self.return_value(),
@@ -247,7 +248,7 @@ class Call(Page):
         general = [(names, text) for names, text in self.general_errors()
                    if not named & set(names)]
         out = self.text.errors(own + more)
-        if out:
+        if out and general:
             out += ['.P', 'And those that any call may return:']
         return ['.SH ERRORS', *out, *self.text.errors(general), *self.errors_of_operation()]
 
@@ -267,6 +268,8 @@ class Call(Page):
             for error in header.parse_errors(section.text)]
 
     def general_errors(self):
+        if self.function.inline:
+            return []
         found = header.parse_errors(self.book.header.introduction)
         # It is said that there is no other.
         only = re.fullmatch(r'0 or (-E\w+)', ' '.join(self.function.returns).strip())

@@ -43,5 +43,5 @@ def uapi_fields():
 
 
 def lib_functions():
-    return sorted(set(re.findall(r'\b(kvtree_\w+)\(',
-                                 without_comments(read('lib', 'kvtree.h')))))
+    source = read('lib', 'kvtree.h') + read('lib', 'kvtree_uring.h')
+    return sorted(set(re.findall(r'\b(kvtree_\w+)\(', without_comments(source))))
