@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../../lib/kvtree_uring.h"
 #include "kvt_test.h"
 #include "uring.h"
 
@@ -374,9 +375,9 @@ void kvt_sqe_batch(struct io_uring_sqe *sqe, int fd, const void *ops, __u32 nr, 
 
 void kvt_sqe_cancel(struct io_uring_sqe *sqe, int fd, __u64 target, __u32 flags, __u64 data)
 {
-	struct kvtree_uring_cancel arg = { .user_data = target, .flags = flags };
-
-	kvt_sqe_cmd(sqe, fd, KVTREE_URING_CANCEL, &arg, sizeof(arg), data);
+	KVT_CHECK(sqe);
+	kvtree_prep_cancel(sqe, fd, target, flags);
+	sqe->user_data = data;
 }
 
 int kvt_bufs_init(struct kvt_bufs *bufs, const struct kvt_ring *ring, unsigned int group,

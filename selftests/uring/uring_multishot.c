@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "kselftest_harness.h"
 #include "lib/kvt_test.h"
+#include "../../lib/kvtree_uring.h"
 #include "lib/place.h"
 #include "lib/uring.h"
 #include "lib/work.h"
@@ -158,9 +159,7 @@ static struct io_uring_sqe *queue(struct kvt_way *way, struct kvtree_op *op, __u
 	enum kvt_form form = kvt_way_has(way, KVT_INLINE) && data % 2 ? KVT_INLINE : KVT_BY_POINTER;
 	struct io_uring_sqe *sqe = kvt_way_queue(way, form, op, data);
 
-	sqe->rw_flags = IORING_URING_CMD_MULTISHOT;
-	sqe->flags = IOSQE_BUFFER_SELECT;
-	sqe->buf_group = GROUP;
+	kvtree_prep_multishot(sqe, GROUP);
 	return sqe;
 }
 
@@ -769,9 +768,7 @@ TEST_F(shots, what_no_multishot_can_be_is_refused)
 	EXPECT_EQ(-EINVAL, kvt_ring_result(&s->way.ring, 1));
 	sqe = kvt_ring_sqe(&s->way.ring);
 	kvt_sqe_batch(sqe, s->fd, &op, 1, 1);
-	sqe->rw_flags = IORING_URING_CMD_MULTISHOT;
-	sqe->flags = IOSQE_BUFFER_SELECT;
-	sqe->buf_group = GROUP;
+	kvtree_prep_multishot(sqe, GROUP);
 	EXPECT_EQ(-EINVAL, kvt_ring_result(&s->way.ring, 1));
 	sqe = kvt_ring_sqe(&s->way.ring);
 	kvt_sqe_cancel(sqe, s->fd, 1, 0, 1);
