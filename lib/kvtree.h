@@ -41,12 +41,14 @@
  *	-E2BIG		a key, a value or an array of columns is too long
  *	-ENOMEM		no memory, in the kernel or here
  *	-EFAULT		a pointer points to memory that is not mapped
- * and the errors that it lists itself.  A call that failed has changed nothing
- * in the store; one that failed leaves its output arguments alone, except as
- * said.
+ * and the errors that it lists itself.  A call that failed leaves its output
+ * arguments alone, except as said, and has changed nothing in the store; but after
+ * -EIO a change took effect and is not durable, kvtree_ops_run() and kvtree_submit()
+ * tell how many operations they executed, and kvtree_store_detach() has detached.
  *
- * Output arguments may be NULL if the caller does not need them, except
- * handles.
+ * Output arguments may be NULL if the caller does not need them, except handles,
+ * structures and arrays passed with their size, and the version of a
+ * compare-and-swap.
  *
  * Threads: a session (struct kvtree) may be used by any number of threads at
  * the same time.  An operation list (struct kvtree_ops) and a cursor (struct
@@ -991,8 +993,9 @@ int kvtree_ops_result(const struct kvtree_ops *ops, size_t n);
  * @n: its number
  * @len: the value's length in bytes, also after -EMSGSIZE
  *
- * Return: the value, in the caller's buffer or in the list's memory; NULL if
- * the operation is not a get that succeeded
+ * Return: the value, in the caller's buffer, or in the list's memory and then valid
+ * until kvtree_ops_clear() or kvtree_ops_free(); NULL if the operation is not a get
+ * that succeeded
  */
 const void *kvtree_ops_value(const struct kvtree_ops *ops, size_t n, size_t *len);
 
@@ -1001,8 +1004,8 @@ const void *kvtree_ops_value(const struct kvtree_ops *ops, size_t n, size_t *len
  * @ops: the list
  * @n: its number
  *
- * Return: the columns, valid until kvtree_ops_clear(); NULL if the operation
- * is not a get of columns that succeeded
+ * Return: the columns, valid until kvtree_ops_clear() or kvtree_ops_free(); NULL if
+ * the operation is not a get of columns that succeeded
  */
 const struct kvtree_columns *kvtree_ops_columns(const struct kvtree_ops *ops,
 						size_t n);
@@ -1287,7 +1290,8 @@ struct kvtree_ring;	/* operations in progress */
  * @flags: KVTREE_RING_*
  * @idle_ms: KVTREE_RING_SQPOLL: when the thread goes to sleep, 0 for 1000
  * @buffers: memory for gets, puts and scans to register with the kernel, which
- *	makes large values cheaper; NULL for none
+ *	makes large values cheaper, and which must stay until the ring is closed; NULL
+ *	for none.  The array may go after kvtree_ring_open()
  * @nr_buffers: elements at @buffers
  *
  * Fields that are not used are zero.
@@ -1554,8 +1558,8 @@ int kvtree_ring_submit(struct kvtree_ring *ring);
  *	are none
  * @nr: room at @events
  * @min: wait until this many operations have completed, including those with a
- *	callback, or none is pending, or there is no more room at @events; 0: do
- *	not wait
+ *	callback, or none is pending, or there is no room at @events for an event
+ *	that has come; 0: do not wait
  * @timeout_ms: the maximum time to wait; -1: no limit
  *
  * Submits what callbacks have queued before it returns.
@@ -1577,7 +1581,8 @@ int kvtree_ring_wait(struct kvtree_ring *ring, struct kvtree_event *events,
  * They complete with -ECANCELED.  An operation that is being executed is not
  * stopped.
  *
- * Return: the number of operations canceled, or a negative errno
+ * Return: the number of operations canceled, also of those that were only queued; or a
+ * negative errno
  */
 int kvtree_ring_cancel(struct kvtree_ring *ring, const void *data);
 

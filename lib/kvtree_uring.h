@@ -33,8 +33,9 @@ extern "C" {
  *
  * These calls fill in a struct kvtree_op, for the SQEs below, kvtree_submit() or
  * kvtree_ring_op().  A key of up to KVTREE_KEY_INLINE bytes is copied.  A longer key, and
- * a value, must stay until the operation has completed.  The kernel checks everything
- * that these calls do not.
+ * a value, must stay until the operation has completed.  The kernel changes an operation
+ * that it executes: fill it in again before it is used again.  The kernel checks
+ * everything that these calls do not.
  */
 
 /**
@@ -44,9 +45,12 @@ extern "C" {
  * @key: the key
  * @flags: KVTREE_F_*, without those that say where key and columns are
  *
+ * For columns, add KVTREE_F_COLS to the operation's flags afterwards, and set `arg` to
+ * the descriptors (struct kvtree_col), `ncols`, `val` and `val_len`.
+ *
  * Return: 0, or
- *	-E2BIG		the key or the value is longer than its field can tell
- *	-EINVAL		a flag or a column is out of its range
+ *	-E2BIG		the key, or in other calls the value, is too long for its field
+ *	-EINVAL		a flag, or in other calls the column, is out of its range
  */
 static inline int kvtree_op_init(struct kvtree_op *op, unsigned int opcode,
 				 struct kvtree_slice key, unsigned int flags)
@@ -78,7 +82,7 @@ static inline int kvtree_op_init(struct kvtree_op *op, unsigned int opcode,
  * @op: the operation
  * @key: the key
  * @buf: where the value goes
- * @size: room at @buf, in bytes
+ * @size: room at @buf, in bytes; more than KVTREE_VALUE_MAX is not used
  *
  * Return: as kvtree_op_init()
  */
@@ -190,8 +194,11 @@ static inline int kvtree_op_add(struct kvtree_op *op, struct kvtree_slice key,
  * kvtree_op_scan() - fill in a scan
  * @op: the operation
  * @start: the key where it starts
- * @scan: the rest of it; must stay until the operation has completed
- * @buf: where the records go; NULL for kvtree_prep_multishot()
+ * @scan: its end, limit, columns and flags; all zero: every record from @start on.  It
+ *	must stay until the operation has completed, and has `count` and `out_flags` then
+ * @buf: where the records go, each a struct kvtree_rec: its key is `hdr_len` bytes after
+ *	its start, the value behind the key, the next record `rec_len` bytes after its
+ *	start.  Align it to 8 bytes to read them there.  NULL for kvtree_prep_multishot()
  * @size: room at @buf, in bytes
  *
  * Return: as kvtree_op_init()
@@ -305,7 +312,9 @@ static inline void kvtree_prep_batch(struct io_uring_sqe *sqe, int fd,
  * @flags: KVTREE_CANCEL_ALL (all that have this @user_data), KVTREE_CANCEL_ANY (all,
  *	whatever theirs is), or 0
  *
- * The completion has the number canceled, -ENOENT if none waits, or -EALREADY.
+ * The completion has the number canceled; -ENOENT if no such command waits, perhaps
+ * because it has completed; -EALREADY if it is being executed, or was executed and waits
+ * to be durable.
  */
 static inline void kvtree_prep_cancel(struct io_uring_sqe *sqe, int fd, __u64 user_data,
 				      __u32 flags)
@@ -322,6 +331,8 @@ static inline void kvtree_prep_cancel(struct io_uring_sqe *sqe, int fd, __u64 us
  * kvtree_prep_fixed() - have an operation use a registered buffer
  * @sqe: an SQE of kvtree_prep_op() or kvtree_prep_op_inline()
  * @index: the buffer's number; the value, or the room for it, is within the buffer
+ *
+ * Call it after the one that fills in the SQE.
  */
 static inline void kvtree_prep_fixed(struct io_uring_sqe *sqe, __u16 index)
 {
@@ -333,6 +344,8 @@ static inline void kvtree_prep_fixed(struct io_uring_sqe *sqe, __u16 index)
  * kvtree_prep_multishot() - have a scan complete once for each provided buffer it fills
  * @sqe: an SQE of kvtree_prep_op() or kvtree_prep_op_inline() with a scan without a buffer
  * @group: the group of provided buffers
+ *
+ * Call it after the one that fills in the SQE.
  */
 static inline void kvtree_prep_multishot(struct io_uring_sqe *sqe, __u16 group)
 {
