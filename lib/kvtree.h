@@ -89,8 +89,10 @@ struct iovec;
  * Slices
  * ======
  *
- * Keys, and values to be stored, are passed as slices.  A call reads the bytes; they
- * stay the caller's.
+ * Keys, and values to be stored, are passed as slices.  The bytes stay the caller's.
+ * A call reads them before it returns; but those that queue an operation on a ring,
+ * and kvtree_op_*(), copy only a key of up to KVTREE_KEY_INLINE bytes: the rest must
+ * stay until the operation has completed.
  */
 
 /**

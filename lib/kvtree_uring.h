@@ -31,11 +31,11 @@ extern "C" {
  * Operations by hand
  * ==================
  *
- * These calls fill in a struct kvtree_op, for the SQEs below, kvtree_submit() or
- * kvtree_ring_op().  A key of up to KVTREE_KEY_INLINE bytes is copied.  A longer key, and
- * a value, must stay until the operation has completed.  The kernel changes an operation
- * that it executes: fill it in again before it is used again.  The kernel checks
- * everything that these calls do not.
+ * These calls fill in a struct kvtree_op, for kvtree_prep_op() and the like,
+ * kvtree_submit() or kvtree_ring_op().  A key of up to KVTREE_KEY_INLINE bytes is
+ * copied.  A longer key, and a value, must stay until the operation has completed.  The
+ * kernel changes an operation that it executes: fill it in again before it is used
+ * again.  The kernel checks everything that these calls do not.
  */
 
 /**
@@ -234,7 +234,8 @@ static inline void kvtree_op_sync(struct kvtree_op *op)
  * ============
  *
  * These calls fill in an SQE of a program's own io_uring.  Set its user_data, and add
- * to its flags, after that.  The descriptor is a session's: see kvtree_fd().
+ * to its flags, after that: io_uring_sqe_set_flags() replaces them.  The descriptor is
+ * a session's: see kvtree_fd().  Include <liburing.h> before <kvtree_uring.h>.
  */
 
 /* Begin a command.  Returns where its argument goes. */
@@ -268,8 +269,9 @@ static inline void kvtree_prep_op(struct io_uring_sqe *sqe, int fd, struct kvtre
  * @sqe: the SQE, of a ring with IORING_SETUP_SQE128
  * @fd: the session's descriptor
  * @op: the operation, copied
- * @out: where the operation with its outcome goes; NULL if the completion, with the
- *	result and on IORING_SETUP_CQE32 the version, is enough
+ * @out: where the operation with its outcome goes; it must stay until the completion.
+ *	NULL if the completion, with the result and on IORING_SETUP_CQE32 the version,
+ *	is enough
  */
 static inline void kvtree_prep_op_inline(struct io_uring_sqe *sqe, int fd,
 					 const struct kvtree_op *op, struct kvtree_op *out)
@@ -289,8 +291,8 @@ static inline void kvtree_prep_op_inline(struct io_uring_sqe *sqe, int fd,
  * @ops: the operations; they must stay until they have completed
  * @nr: their number, at most KVTREE_BATCH_MAX
  *
- * The completion has the number of operations executed, which may be less than @nr:
- * submit the rest again.
+ * The completion has the number of operations executed, which may be less than @nr
+ * (submit the rest again), or a negative errno if none was.
  */
 static inline void kvtree_prep_batch(struct io_uring_sqe *sqe, int fd,
 				     struct kvtree_op *ops, unsigned int nr)
@@ -344,6 +346,9 @@ static inline void kvtree_prep_fixed(struct io_uring_sqe *sqe, __u16 index)
  * kvtree_prep_multishot() - have a scan complete once for each provided buffer it fills
  * @sqe: an SQE of kvtree_prep_op() or kvtree_prep_op_inline() with a scan without a buffer
  * @group: the group of provided buffers
+ *
+ * The completions of buffers have IORING_CQE_F_MORE.  The last one, without it, has no
+ * buffer: 0 at the end of the scan, or a negative errno.
  *
  * Call it after the one that fills in the SQE.
  */

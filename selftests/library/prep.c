@@ -15,6 +15,7 @@ FIXTURE(prep) {
 	struct kvt_env env;
 	struct io_uring io;
 	bool inside;		/* SQEs contain operations */
+	struct kvtree_op copied;
 	int fd;
 };
 
@@ -55,10 +56,14 @@ static struct io_uring_sqe *prep(struct _test_data_prep *self, struct kvtree_op 
 {
 	struct io_uring_sqe *sqe = get_sqe(&self->io);
 
-	if (self->inside)
-		kvtree_prep_op_inline(sqe, self->fd, op, op);
-	else
+	/* The SQE has a copy of its own. */
+	if (self->inside) {
+		self->copied = *op;
+		kvtree_prep_op_inline(sqe, self->fd, &self->copied, op);
+		memset(&self->copied, 0xa5, sizeof(self->copied));
+	} else {
 		kvtree_prep_op(sqe, self->fd, op);
+	}
 	return sqe;
 }
 
