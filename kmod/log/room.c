@@ -321,7 +321,8 @@ static u32 checkpoint_next(const struct kvt_part *part, u32 need)
 /*
  * Segments that streams and commits leave to checkpoints: those that the next one needs.  While
  * one is being made, those that it has not taken yet, and those that the next one will need beyond
- * what this one frees.  If it has several steps, all that it needs is kept until the last one.
+ * what this one frees.  If it has several steps, all that it needs is kept until the last one, and
+ * what the current step leaves.
  */
 static u32 checkpoint_keep(const struct kvt_part *part)
 {
@@ -331,7 +332,7 @@ static u32 checkpoint_keep(const struct kvt_part *part)
 
 	if (!READ_ONCE(segs->saving))
 		return next;
-	return (need > taken ? need - taken : 0) + end + next;
+	return max((need > taken ? need - taken : 0) + next, READ_ONCE(segs->leave)) + end;
 }
 
 /*

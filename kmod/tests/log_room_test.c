@@ -648,6 +648,7 @@ static bool steps_leave_room(struct lr *lr, u32 tries, bool saves)
 	for (i = 0; i < lr->devs.nr; i++)
 		checkpoint_begins(&lr->dev[i]);
 	while (step_begins(lr, tries)) {
+		others_take(lr);
 		for (i = 0; i < lr->devs.nr; i++)
 			if (!step_ends(&lr->dev[i]))
 				return false;
