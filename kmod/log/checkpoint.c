@@ -199,6 +199,25 @@ static void round_done(struct kvt_round *round)
 	}
 }
 
+/*
+ * Whether another step follows.  If there was no room for one, try the last one: it may use what
+ * the others have to leave.
+ */
+static bool round_goes_on(struct kvt_round *round, int err)
+{
+	struct kvt_log *log = &round->all->commits.log;
+	u32 i;
+
+	if (!err)
+		return !round->last;
+	if (err != KVT_LOG_NO_ROOM || round->step.last)
+		return false;
+	round->rest = true;
+	for (i = 0; i < log->devs.nr; i++)
+		kvt_segs_save_begin(&log->space.part[i].segs, round->epoch, true, true);
+	return true;
+}
+
 static int round_steps(struct kvt_round *round)
 {
 	struct kvt_image *image = &round->all->commits.log.image;
@@ -210,7 +229,7 @@ static int round_steps(struct kvt_round *round)
 	do {
 		err = kvt_step(round);
 		round->stepped |= !err;
-	} while (!err && !round->last);
+	} while (round_goes_on(round, err));
 	WRITE_ONCE(image->progress, 0);
 	return err;
 }

@@ -182,10 +182,14 @@ static void log_resume(struct kvt_log *log)
 	kvt_event_wake(&log->state.space_event);
 }
 
-/*
- * Discard what was freed without it before, and is still free; a part at a time, and only as long
- * as no writers wait, who may need it.
- */
+/* Discarding can be left to the next checkpoint if somebody waits. */
+static bool log_has_time(const struct kvt_log *log)
+{
+	return !test_bit(KVT_LOG_FULL, &log->state.flags) &&
+	       !test_bit(KVT_LOG_CLOSED, &log->state.flags) && !READ_ONCE(kvt_log_asleep);
+}
+
+/* Discard what was freed without it before, and is still free.  Writers may take the rest. */
 static void log_regain(struct kvt_log *log)
 {
 	struct kvt_part *part;
@@ -193,8 +197,9 @@ static void log_regain(struct kvt_log *log)
 
 	for (i = 0; i < log->devs.nr; i++) {
 		part = &log->space.part[i];
-		while (!test_bit(KVT_LOG_FULL, &log->state.flags) &&
-		       kvt_segs_regain(&part->segs, KVT_GIVE_MAX))
+		while (log_has_time(log) &&
+		       kvt_segs_regain(&part->segs,
+				       min(KVT_GIVE_MAX, READ_ONCE(part->segs.nr_free) / 2)))
 			kvt_segs_give(part, U32_MAX, true);
 	}
 	log_resume(log);
@@ -285,7 +290,8 @@ static void step_free(struct kvt_round *round, bool counts)
 
 /*
  * Choose the ranges.  Until the last step, recovery begins where it did before.  If a device has
- * not what the step should leave there, write all that is left: others may have room for that.
+ * not what the step should leave there, or there was no room for the step besides, write all that
+ * is left: that may take what it leaves otherwise, and others may have room.
  */
 static int step_plan(struct kvt_round *round)
 {
@@ -295,7 +301,7 @@ static int step_plan(struct kvt_round *round)
 	u64 room = kvt_room_step(&log->space, round->directory, step->saved.tries, round->again);
 	int err;
 
-	if (room != U64_MAX && kvt_room_step_begin(&log->space, false))
+	if (room != U64_MAX && (round->rest || kvt_room_step_begin(&log->space, false)))
 		room = U64_MAX;
 	err = kvt_plan(&step->saved, room);
 	step->last = !step->saved.left;
