@@ -150,7 +150,7 @@ static void round_give_up(struct kvt_round *round)
 		kvt_segs_step_end(&log->space.part[i].segs, round->epoch, false, true);
 }
 
-/* If everything is to be written, list all ranges, or those that a failed checkpoint has left. */
+/* A checkpoint of everything lists all ranges, or those that a failed one has left. */
 static int round_todo(struct kvt_round *round)
 {
 	struct kvt_image *image = &round->all->commits.log.image;
@@ -209,7 +209,7 @@ static bool round_goes_on(struct kvt_round *round, int err)
 	u32 i;
 
 	if (!err)
-		return !round->last;
+		return !round->step.last;
 	if (err != KVT_LOG_NO_ROOM || round->step.last)
 		return false;
 	round->rest = true;

@@ -87,7 +87,6 @@ struct kvt_round {
 	bool resumed;			/* ... that an earlier checkpoint has left */
 	bool again;			/* writers wait, or no life has begun */
 	bool stepped;			/* a step has taken effect */
-	bool last;			/* ... and the last one has */
 	bool rest;			/* the next step writes all that is left */
 	u64 directory;			/* bytes of the directory, about */
 	u64 done;			/* bytes of records written so far */

@@ -103,6 +103,12 @@ static void plan_range(struct kvt_saved *saved, u32 i)
 		plan_base(saved, i);
 }
 
+/* Whether a range is written in this step, of those that the checkpoint writes. */
+static bool plan_has(const struct kvt_saved *saved, u32 i)
+{
+	return test_bit(i, saved->todo) && !(saved->left && test_bit(i, saved->left));
+}
+
 /*
  * Steps.  If there is no room for everything, a step writes those ranges first that free segments
  * at the least cost.  A segment is free when all ranges with a base in it have been written again:
@@ -114,14 +120,14 @@ struct member {
 	u64 place;		/* of the range's base: device and segment; U64_MAX: none */
 	u64 bytes;
 	u32 range;
-	bool todo;		/* the range is to be written */
+	bool todo;		/* the range must be written */
 };
 
 struct group {
-	u64 bytes;		/* of all members that are to be written */
+	u64 bytes;		/* of the members that must be written */
 	u32 first;		/* of the members */
 	u32 nr;
-	bool todo;		/* a member is to be written */
+	bool todo;		/* a member must be written */
 	bool stays;		/* this frees nothing: there is no segment, or others stay there */
 };
 
@@ -159,8 +165,8 @@ static u64 range_place(const struct kvt_log_range *range)
 }
 
 /*
- * What a range that has changed takes more than what was written of it: an equal part of what is
- * live beyond that.  The last one of an ascending load, or one without pieces, may have got much.
+ * By how much each changed range has grown since it was written: an equal part of what is live now
+ * and was not then.  The last one of an ascending load, or one without pieces, may have grown more.
  */
 static u64 plan_growth(const struct kvt_saved *saved)
 {
@@ -209,7 +215,7 @@ static void group_add(struct group *group, const struct member *member)
 	}
 }
 
-/* Groups of which nothing is to be written are left out. */
+/* Leave out groups of which nothing must be written. */
 static void plan_group(struct plan *plan)
 {
 	struct group *group = NULL;
@@ -250,12 +256,6 @@ static u64 plan_leave(const struct plan *plan, struct kvt_saved *saved, u64 room
 			__clear_bit(plan->members[group->first + j].range, saved->left);
 	}
 	return room > bytes ? room - bytes : 0;
-}
-
-/* Whether a range is written in this step. */
-static bool plan_has(const struct kvt_saved *saved, u32 i)
-{
-	return test_bit(i, saved->todo) && !test_bit(i, saved->left);
 }
 
 /* Write a small range with its neighbour, if there is room.  Returns the room that is left. */
@@ -306,7 +306,7 @@ static int plan_step(struct kvt_saved *saved, u64 room)
 	return err;
 }
 
-/* Plan new bases for the ranges that are to be written and not left to a later step. */
+/* Plan new bases for the ranges of this step. */
 static void plan_todo(struct kvt_saved *saved)
 {
 	struct kvt_job *last = NULL;
@@ -314,7 +314,7 @@ static void plan_todo(struct kvt_saved *saved)
 
 	for_each_set_bit(i, saved->todo, saved->old->nr) {
 		cond_resched();
-		if (saved->left && test_bit(i, saved->left))
+		if (!plan_has(saved, i))
 			continue;
 		if (last && last->end == i)
 			last->end++;

@@ -460,7 +460,7 @@ static bool room_is_there(const struct kvt_space *space, u64 directory)
 
 /*
  * The most segments that a step writes on a device, if small ones are wanted; otherwise the least.
- * Each step writes the whole directory, and should write as much besides.
+ * Each step writes the whole directory, so it should write at least as much of the ranges.
  */
 static u32 step_segments(const struct kvt_part *part, u64 directory)
 {

@@ -49,8 +49,8 @@ static u32 saved_next(const struct kvt_saved *saved, unsigned long devs)
 }
 
 /*
- * Blocks to leave free behind a chunk: a chunk goes to another device if one has no room, but the
- * table of a device with parts of the directory cannot.  So it must fit there at any time.
+ * Blocks to leave free after a chunk.  A chunk goes to another device if this one has no room, but
+ * the table of a device with parts of the directory cannot: it must fit there at any time.
  */
 static u32 saved_behind(const struct kvt_saved *saved, u32 i, enum kvt_place place, u32 blocks)
 {

@@ -289,9 +289,9 @@ static void step_free(struct kvt_round *round, bool counts)
 }
 
 /*
- * Choose the ranges.  Until the last step, recovery begins where it did before.  If a device has
- * not what the step should leave there, or there was no room for the step besides, write all that
- * is left: that may take what it leaves otherwise, and others may have room.
+ * Choose the ranges.  Until the last step, recovery begins where it did before.  If a device lacks
+ * the room that this step should leave, or the previous step found none, write all that is left:
+ * the last step may use that room, and other devices may have some.
  */
 static int step_plan(struct kvt_round *round)
 {
@@ -366,7 +366,6 @@ static void step_replace(struct kvt_round *round)
 	round->done = step->saved.done;
 	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++)
 		round->blocks[i] = step->saved.dev[i].blocks;
-	round->last = step->last;
 }
 
 static void step_discard(struct kvt_step *step)
@@ -400,7 +399,7 @@ static void step_init(struct kvt_round *round)
 
 /**
  * kvt_step() - write some ranges of a checkpoint, or all that are left, and make that take effect
- * @round: the checkpoint, whose marks are taken; its last is set if nothing is left
+ * @round: the checkpoint, whose marks are taken; its step.last is set if nothing is left
  *
  * Context: process context, sleeps; under checkpoint_lock.
  *

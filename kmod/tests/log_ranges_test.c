@@ -572,7 +572,7 @@ static const struct lp_step {
 	const char *jobs;
 	const char *changed;	/* 'x': the range has changed; NULL: only those with '+' */
 	u32 more;		/* live in ranges that have changed, beyond what was written */
-	const char *todo;	/* 'x': the range is to be written; NULL: all are */
+	const char *todo;	/* 'x': the range must be written; NULL: all must */
 	u32 tries;		/* for which there was no room */
 } lg_steps[] = {
 	{ "aabbbc", 1, ".....B" },
