@@ -368,15 +368,37 @@ TEST_F(ranges, ranges_without_keys_are_joined)
 
 /* Checkpoints that are given up */
 
+/* Parameters as they were. */
+struct params {
+	char idle[16];
+	char savers[16];
+	char bytes[16];
+	char step[16];
+};
+
+/* Commit nothing unasked, and make steps as small as they can be. */
+static void params_set(struct params *was, const char *savers, const char *bytes)
+{
+	kvt_set_param(KVT_IDLE_MS, "0", was->idle, sizeof(was->idle));
+	kvt_set_param(KVT_SAVERS, savers, was->savers, sizeof(was->savers));
+	kvt_set_param(KVT_RANGE_BYTES, bytes, was->bytes, sizeof(was->bytes));
+	kvt_set_param(KVT_STEP_SEGMENTS, "1", was->step, sizeof(was->step));
+}
+
+static void params_restore(const struct params *was)
+{
+	kvt_set_param(KVT_IDLE_MS, was->idle, NULL, 0);
+	kvt_set_param(KVT_SAVERS, was->savers, NULL, 0);
+	kvt_set_param(KVT_RANGE_BYTES, was->bytes, NULL, 0);
+	kvt_set_param(KVT_STEP_SEGMENTS, was->step, NULL, 0);
+}
+
 FIXTURE(killed) {
 	int dev;
 	int fd;
 	char name[KVTREE_NAME_MAX];
 	struct kvt_disk disk;
-	char idle[16];		/* the parameters as they were */
-	char savers[16];
-	char bytes[16];
-	char step[16];
+	struct params params;
 };
 
 FIXTURE_SETUP(killed)
@@ -386,10 +408,7 @@ FIXTURE_SETUP(killed)
 	self->dev = kvt_open();
 	ASSERT_LE(0, self->dev);
 	snprintf(self->name, sizeof(self->name), "killed-%d", getpid());
-	kvt_set_param(KVT_IDLE_MS, "0", self->idle, sizeof(self->idle));
-	kvt_set_param(KVT_SAVERS, "1", self->savers, sizeof(self->savers));
-	kvt_set_param(KVT_RANGE_BYTES, "1024", self->bytes, sizeof(self->bytes));
-	kvt_set_param(KVT_STEP_SEGMENTS, "1", self->step, sizeof(self->step));
+	params_set(&self->params, "1", "1024");
 	kvt_fault_disk(&self->disk, 0);
 	kvt_fault_resize(&self->disk, SIZE);
 	ASSERT_EQ(0, kvt_format(&self->disk, 1));
@@ -399,10 +418,7 @@ FIXTURE_SETUP(killed)
 FIXTURE_TEARDOWN(killed)
 {
 	kvt_close_detach(self->dev, self->name, &self->fd);
-	kvt_set_param(KVT_IDLE_MS, self->idle, NULL, 0);
-	kvt_set_param(KVT_SAVERS, self->savers, NULL, 0);
-	kvt_set_param(KVT_RANGE_BYTES, self->bytes, NULL, 0);
-	kvt_set_param(KVT_STEP_SEGMENTS, self->step, NULL, 0);
+	params_restore(&self->params);
 	close(self->dev);
 }
 
@@ -722,10 +738,7 @@ FIXTURE(crashed) {
 	int fd;
 	char name[KVTREE_NAME_MAX];
 	struct kvt_disk disk[2];
-	char idle[16];		/* the parameters as they were */
-	char savers[16];
-	char bytes[16];
-	char step[16];
+	struct params params;
 };
 
 FIXTURE_VARIANT(crashed) {
@@ -744,10 +757,7 @@ FIXTURE_SETUP(crashed)
 	self->dev = kvt_open();
 	ASSERT_LE(0, self->dev);
 	snprintf(self->name, sizeof(self->name), "crashed-%d", getpid());
-	kvt_set_param(KVT_IDLE_MS, "0", self->idle, sizeof(self->idle));
-	kvt_set_param(KVT_SAVERS, "2", self->savers, sizeof(self->savers));
-	kvt_set_param(KVT_RANGE_BYTES, "64", self->bytes, sizeof(self->bytes));
-	kvt_set_param(KVT_STEP_SEGMENTS, "1", self->step, sizeof(self->step));
+	params_set(&self->params, "2", "64");
 	for (i = 0; i < variant->nr; i++) {
 		kvt_fault_disk(&self->disk[i], i);
 		kvt_fault_resize(&self->disk[i], SIZE - 100 * i);
@@ -761,10 +771,7 @@ FIXTURE_SETUP(crashed)
 FIXTURE_TEARDOWN(crashed)
 {
 	kvt_close_detach(self->dev, self->name, &self->fd);
-	kvt_set_param(KVT_IDLE_MS, self->idle, NULL, 0);
-	kvt_set_param(KVT_SAVERS, self->savers, NULL, 0);
-	kvt_set_param(KVT_RANGE_BYTES, self->bytes, NULL, 0);
-	kvt_set_param(KVT_STEP_SEGMENTS, self->step, NULL, 0);
+	params_restore(&self->params);
 	close(self->dev);
 }
 
