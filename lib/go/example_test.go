@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 
 	"kvtree"
 )
@@ -98,4 +99,85 @@ func ExampleStore_Add() {
 	fmt.Println(sum, err)
 	store.Remove(ctx, []byte("visits"))
 	// Output: 42 <nil>
+}
+
+func ExampleStore_PutColumns() {
+	ctx := context.Background()
+	store, err := kvtree.Open("", kvtree.ReadWrite)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	const name, city = 1, 2
+	user := []byte("user/1001")
+	_, err = store.PutColumns(ctx, user, []kvtree.Column{
+		{ID: name, Data: []byte("Ada")},
+		{ID: city, Data: []byte("London")},
+	})
+	fmt.Println("stored:", err)
+	// Change one column, and leave the others.
+	_, err = store.PutColumns(ctx, user, []kvtree.Column{{ID: city, Data: []byte("Paris")}})
+	fmt.Println("moved:", err)
+	columns, _, err := store.GetColumns(ctx, user)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, column := range columns {
+		fmt.Printf("%d: %s\n", column.ID, column.Data)
+	}
+	store.Remove(ctx, user)
+	// Output:
+	// stored: <nil>
+	// moved: <nil>
+	// 1: Ada
+	// 2: Paris
+}
+
+func ExampleStores() {
+	settings := kvtree.Settings{Engine: "bwtree", Mode: 0o640, LimitKeys: 1000}
+	if err := kvtree.CreateStore("example-orders", settings); err != nil {
+		log.Fatal(err)
+	}
+	defer kvtree.DestroyStore("example-orders")
+	stores, err := kvtree.Stores()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, store := range stores {
+		if strings.HasPrefix(store.Name, "example-") {
+			fmt.Printf("%s: %s, %v, %d of %d keys\n", store.Name, store.Engine, store.Mode,
+				store.Keys, store.LimitKeys)
+		}
+	}
+	// Output: example-orders: bwtree, -rw-r-----, 0 of 1000 keys
+}
+
+func ExampleStore_Stats() {
+	ctx := context.Background()
+	if err := kvtree.CreateStore("example-stats", kvtree.Settings{}); err != nil {
+		log.Fatal(err)
+	}
+	defer kvtree.DestroyStore("example-stats")
+	store, err := kvtree.Open("example-stats", kvtree.ReadWrite)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	store.Put(ctx, []byte("a"), []byte("1"))
+	store.Put(ctx, []byte("a"), []byte("2"))
+	store.Get(ctx, []byte("b"))
+	stats, err := store.Stats()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, stat := range stats {
+		switch stat.Name {
+		case "keys", "put", "get_miss":
+			fmt.Printf("%s: %d (%s)\n", stat.Name, stat.Value, stat.Text)
+		}
+	}
+	// Output:
+	// keys: 1 (keys in the store)
+	// get_miss: 1 (gets of a key that was not there)
+	// put: 2 (puts)
 }
