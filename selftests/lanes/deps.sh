@@ -153,8 +153,9 @@ unpacked_packages()
 {
 	case $1 in
 	uml|uml-debug)
-		# Clients of kvtree-server, a proxy for several servers, and the tool for mirrors.
-		echo redis-tools:redis-cli redis-tools:redis-benchmark nutcracker mdadm;;
+		# Clients of kvtree-server, Redis to compare its commands with, a proxy for several
+		# servers, and the tool for mirrors.
+		echo redis-tools:redis-cli redis-tools:redis-benchmark redis-server nutcracker mdadm;;
 	bench-stock|bench-bpf|bench-log)
 		sed 's/#.*//' "$TOP/tools/bench/stock/packages.unpacked";;
 	stock|bench-net)

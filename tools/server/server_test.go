@@ -575,18 +575,6 @@ func TestConnectionCommands(t *testing.T) {
 	k.expect("PING", "PONG")
 }
 
-func TestNothingThatRedisHasIsUnknownWithoutAReason(t *testing.T) {
-	names := map[string]bool{}
-	for _, group := range absentCommands {
-		for _, name := range strings.Fields(group.names) {
-			if names[name] || byName[name] != nil {
-				t.Error(name, "is in the table twice")
-			}
-			names[name] = true
-		}
-	}
-}
-
 func TestRange(t *testing.T) {
 	k := start(t, nil).connect(t)
 	k.expectAll(`
