@@ -1286,19 +1286,29 @@ static int restoring_run(void *arg)
 	return kvt_life_restore(arg);
 }
 
+/* Whether the thread waits for the workers, or has ended before they have. */
+static bool restoring_waits(const struct restoring *r)
+{
+	return completion_done((struct completion *)&r->thread.done) ||
+	       (READ_ONCE(r->visits_last) && !task_is_running(r->thread.task));
+}
+
 /* Start the thread, and wait until it waits for the workers; it must not end before they do. */
 static void restoring_start(struct restoring *r)
 {
 	struct kunit *test = r->ld->test;
+	unsigned int i;
 
 	r->last_segment = restoring_segment(r);
 	KUNIT_ASSERT_EQ(test, 0, kvt_log_set_load(&r->log->devs.set));
 	KUNIT_ASSERT_EQ(test, 0, kvt_log_find(&r->log->devs.set, &r->life->found));
 	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&r->thread, 0, restoring_run, r->life));
 	kt_thread_start(&r->thread);
-	while (!completion_done(&r->thread.done) &&
-	       (!READ_ONCE(r->visits_last) || task_is_running(r->thread.task)))
+	for (i = 0; i < KT_TURNS_MAX && !restoring_waits(r); i++)
 		schedule_timeout_uninterruptible(1);
+	KUNIT_EXPECT_TRUE_MSG(test, restoring_waits(r), "state %x, it has %s the last segment",
+			      READ_ONCE(r->thread.task->__state),
+			      READ_ONCE(r->visits_last) ? "visited" : "not visited");
 	KUNIT_EXPECT_FALSE(test, completion_done(&r->thread.done));
 }
 
