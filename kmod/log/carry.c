@@ -12,6 +12,7 @@
 #include <linux/mm.h>
 #include <linux/overflow.h>
 #include <linux/sched.h>
+#include <linux/sort.h>
 
 #include "commit.h"
 
@@ -36,6 +37,14 @@ void kvt_carry_init(struct kvt_commits *commits, const struct kvt_log_found *fou
 	/* If a later epoch had been begun, this one would be stable. */
 	if (last->last_epoch || found->epoch != found->seen ||
 	    found->epoch < le64_to_cpu(last->first_epoch))
+		return;
+	/* The superblock listed this life only when the epoch that it carries was stable. */
+	if (found->epoch == le64_to_cpu(last->first_epoch) &&
+	    last->flags & cpu_to_le32(KVTREE_LOG_LIFE_CARRIED))
+		return;
+	/* A checkpoint that was made before a life may rely on it: see life_secure(). */
+	if (found->epoch <= le64_to_cpu(super->checkpoint.epoch) +
+			    le32_to_cpu(super->checkpoint.met))
 		return;
 	commits->carry.epoch = found->epoch;
 	commits->carry.time = found->time;
@@ -80,6 +89,30 @@ int kvt_carry_note(struct kvt_commits *commits, const struct kvt_log_extent *ext
 	}
 	carry->extent[carry->nr++] = *extent;
 	return 0;
+}
+
+static int extent_cmp(const void *a, const void *b)
+{
+	const struct kvt_log_extent *x = a, *y = b;
+
+	if (x->pos.sequence != y->pos.sequence)
+		return x->pos.sequence < y->pos.sequence ? -1 : 1;
+	return x->pos.block < y->pos.block ? -1 : x->pos.block > y->pos.block;
+}
+
+/**
+ * kvt_carry_sort() - sort the extents that have to be carried, when recovery has noted all
+ * @commits: of the log
+ *
+ * In the order in which they are on a device, the copies need no more segments than they do.
+ *
+ * Context: process context.
+ */
+void kvt_carry_sort(struct kvt_commits *commits)
+{
+	struct kvt_carry *carry = &commits->carry;
+
+	sort(carry->extent, carry->nr, sizeof(*carry->extent), extent_cmp, NULL);
 }
 
 /**

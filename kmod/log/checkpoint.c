@@ -32,26 +32,11 @@ static void round_segments(struct kvt_round *round)
 	for (i = 0; i < log->devs.nr; i++) {
 		struct kvt_part *part = &log->space.part[i];
 
-		kvt_segs_save_begin(&part->segs, round->epoch, round->full, round->resumed);
+		kvt_segs_save_begin(&part->segs, round->epoch, round->full);
 		/* Append to the last checkpoint's segments, unless this one will free them. */
 		if (round->full && !round->resumed)
 			memset(part->image, 0, sizeof(part->image));
 	}
-}
-
-/* The size of a directory in which each range has one more piece. */
-static u64 directory_bytes(const struct kvt_log_directory *dir)
-{
-	u64 bytes = 0;
-	u32 i;
-
-	for (i = 0; i < dir->nr; i++) {
-		bytes += kvt_log_record_size(dir->range[i]->key_len,
-					     (dir->range[i]->nr_pieces + 1) *
-					     sizeof(struct kvtree_log_piece));
-		cond_resched();
-	}
-	return bytes;
 }
 
 /*
@@ -64,7 +49,7 @@ static bool round_keeps(const struct kvt_round *round, enum how how)
 
 	return how != HOW_ALL && kvt_log_has_ranges(log->devs.dev[0].super) &&
 	       !test_bit(KVT_LOG_FULL, &log->state.flags) &&
-	       kvt_room_describes(&log->space, round->directory) && kvt_room_spare(&log->space);
+	       kvt_room_describes(&log->space) && kvt_room_spare(&log->space);
 }
 
 /* Choose the epoch to contain: the durable one, since all its changes are in the index. */
@@ -74,7 +59,6 @@ static void round_begin(struct kvt_round *round, enum how how)
 	struct kvt_log *log = &commits->log;
 	u32 i;
 
-	round->directory = directory_bytes(&kvt_image_ranges(&log->image)->dir);
 	round->size = kvt_live_bytes(&log->space);
 	mutex_lock(&commits->commit_lock);
 	round->epoch = log->state.durable;
@@ -214,7 +198,7 @@ static bool round_goes_on(struct kvt_round *round, int err)
 		return false;
 	round->rest = true;
 	for (i = 0; i < log->devs.nr; i++)
-		kvt_segs_save_begin(&log->space.part[i].segs, round->epoch, true, true);
+		kvt_segs_save_begin(&log->space.part[i].segs, round->epoch, true);
 	return true;
 }
 
@@ -235,14 +219,15 @@ static int round_steps(struct kvt_round *round)
 }
 
 /*
- * The next checkpoint of everything goes on where a step has failed.  But if there was no room for
- * any step, it begins again: what was written since may have become useless.
+ * The next checkpoint of everything goes on where a step has failed.  But if there was no room, it
+ * begins again: what was written before may have become useless since.
  */
 static void round_leave(struct kvt_round *round, int err)
 {
-	if (err && (round->stepped || (round->resumed && err != KVT_LOG_NO_ROOM)))
+	if (err && err != KVT_LOG_NO_ROOM && (round->stepped || round->resumed))
 		swap(round->todo, round->all->commits.log.image.todo);
 	kvfree(round->todo);
+	kvfree(round->costs);
 }
 
 /* Write it.  If that fails, return the marks of what was not written for the next checkpoint. */
@@ -268,12 +253,13 @@ static int checkpoint_run(struct kvt_checkpoints *cps, enum how how)
 	if (!round)
 		return -ENOMEM;
 	round->all = cps;
-	round->again = how == HOW_ALL;
+	round->again = how == HOW_ALL && cps->commits.log.state.alive;
 	round_begin(round, how);
 	if (round->full && how == HOW_LITTLE)
 		round_give_up(round);
 	else
 		err = round_write(round);
+	cps->futile = !err && !round->helps;
 	kvfree(round);
 	return err;
 }
@@ -350,9 +336,16 @@ KVT_EXPORT_FOR_TESTS(kvt_checkpoint_judge);
 static int checkpoint_locked(struct kvt_checkpoints *cps)
 {
 	struct kvt_log_state *state = &cps->commits.log.state;
-	int err = READ_ONCE(state->error) ? -EIO : checkpoint_make(cps);
+	bool futile;
+	int err;
 
-	kvt_checkpoint_judge(cps, err);
+	cps->futile = false;
+	err = READ_ONCE(state->error) ? -EIO : checkpoint_make(cps);
+	/* If writers still wait, it counts as if there had been no room for it. */
+	futile = cps->futile && test_bit(KVT_LOG_FULL, &state->flags);
+	kvt_checkpoint_judge(cps, futile ? KVT_LOG_NO_ROOM : err);
+	if (futile)
+		kvt_room_stop_writers(&cps->commits.log.space);
 	if (err)
 		return err;
 	kvt_stat_inc(state->env.stats, KVTREE_STAT_LOG_CHECKPOINTS);

@@ -14,6 +14,7 @@ struct kvt_checkpoints {
 	struct kvt_commits commits;
 	struct mutex checkpoint_lock;	/* one checkpoint at a time */
 	bool unasked;			/* no caller waits for the current one; checkpoint_lock */
+	bool futile;			/* the last one has made no room; the same */
 	u32 no_room;			/* failed for lack of room since a success; not all count */
 	u32 most_free;			/* the most segments that were free after such a failure */
 	u64 number;			/* of the superblocks written last */
@@ -42,9 +43,9 @@ struct kvt_saved {
 	struct kvt_log *log;
 	const struct kvt_log_directory *old;
 	unsigned long *marks;		/* what has changed in each of its ranges */
-	const unsigned long *todo;	/* ranges to be written; NULL: those that are marked */
+	unsigned long *todo;		/* ranges to be written; NULL: those that are marked */
 	unsigned long *left;		/* of these, the ones left to later steps; NULL: none */
-	u32 tries;			/* checkpoints without room so far: see kvt_room_step() */
+	const struct kvt_live *costs;	/* of its ranges: what each holds now; NULL: not needed */
 	u64 live;			/* bytes */
 	u32 range_bytes;
 	u32 cover_bits;
@@ -74,6 +75,7 @@ struct kvt_step {
 	struct kvt_ranges *ranges;	/* the new ones */
 	unsigned long *marks;		/* of kvt_round, for the new ranges */
 	unsigned long *todo;
+	struct kvt_live *costs;
 	struct kvt_saved saved;
 };
 
@@ -85,17 +87,23 @@ struct kvt_round {
 	struct kvt_log_pos commit[KVTREE_LOG_DEVS_MAX];	/* of the trailer of epoch + 1 */
 	bool full;			/* everything is written again */
 	bool resumed;			/* ... that an earlier checkpoint has left */
-	bool again;			/* writers wait, or no life has begun */
+	bool again;			/* one has just failed for lack of room */
 	bool stepped;			/* a step has taken effect */
 	bool rest;			/* the next step writes all that is left */
-	u64 directory;			/* bytes of the directory, about */
+	bool helps;			/* there is room for writers afterwards */
+	bool stopped;			/* writers are, and all that they wrote is durable */
 	u64 done;			/* bytes of records written so far */
 	u64 size;			/* if @full: bytes that were live when it began */
 	u64 blocks[KVTREE_LOG_DEVS_MAX];	/* of chunks placed on each device so far */
 	unsigned long *marks;		/* of the ranges that are not written yet */
 	unsigned long *todo;		/* if @full: these ranges, whether marked or not */
+	struct kvt_live *costs;		/* of all ranges, if it has several steps */
 	struct kvt_step step;
 };
+
+/* measure.c */
+int kvt_measure(const struct kvt_checkpoints *cps, const struct kvt_log_directory *dir,
+		struct kvt_live **costs);
 
 /* plan.c */
 int kvt_plan(struct kvt_saved *saved, u64 room);
@@ -125,6 +133,7 @@ void kvt_saved_describe(struct kvt_saved *saved, struct kvt_log_buf *buf,
 void kvt_saved_exit(struct kvt_saved *saved);
 
 /* save.c */
+int kvt_save_ends(const struct kvt_checkpoints *cps, struct task_struct *task);
 int kvt_save(struct kvt_saved *saved, struct kvt_checkpoints *cps, u64 epoch);
 
 /* step.c */

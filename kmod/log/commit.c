@@ -36,7 +36,7 @@ static u64 commit_close(struct kvt_log *log)
 		/* A reader that sees DIRTY clear also sees @closed: see kvt_log_dirty_epoch(). */
 		smp_mb__before_atomic();
 		clear_bit(KVT_LOG_DIRTY, &log->state.flags);
-		/* A writer that reads the new epoch sees DIRTY cleared: see log_dirty(). */
+		/* A writer that reads the new epoch sees DIRTY cleared: see kvt_log_reserve(). */
 		smp_mb__after_atomic();
 		WRITE_ONCE(log->state.epoch, epoch + 1);
 		/* Before the dirty streams are looked for: pairs with stream_dirty(). */

@@ -59,6 +59,7 @@ int kvt_commit_carried(struct kvt_commits *commits);
 void kvt_carry_init(struct kvt_commits *commits, const struct kvt_log_found *found);
 void kvt_carry_exit(struct kvt_commits *commits);
 int kvt_carry_note(struct kvt_commits *commits, const struct kvt_log_extent *extent);
+void kvt_carry_sort(struct kvt_commits *commits);
 u32 kvt_carry_segments(const struct kvt_commits *commits, const struct kvt_part *part);
 int kvt_carry(struct kvt_commits *commits);
 

@@ -107,7 +107,9 @@ static int life_load(struct kvt_life *life)
 		return err;
 	life_tell(life);
 	kvt_carry_init(&life->checkpoints.commits, &life->found);
-	return kvt_life_restore(life);
+	err = kvt_life_restore(life);
+	kvt_carry_sort(&life->checkpoints.commits);
+	return err;
 }
 
 /**
@@ -269,19 +271,19 @@ static void super_begin_life(struct kvt_life *now, struct kvt_log_dev *dev)
 	strscpy_pad((char *)super->label, log->state.env.name, sizeof(super->label));
 }
 
-/* Whether the superblock has no room for another life.  A last life without epochs is replaced. */
-static bool lives_full(const struct kvt_life *life)
+/* How many more lives the superblock has room for.  A last life without epochs is replaced. */
+static u32 lives_left(const struct kvt_life *life)
 {
 	const struct kvtree_log_super *super = life->checkpoints.commits.log.devs.dev[0].super;
 	u32 nr = le32_to_cpu(super->nr_lives);
 
-	return nr == KVTREE_LOG_LIVES_MAX &&
-	       life->found.epoch >= le64_to_cpu(super->lives[nr - 1].first_epoch);
+	return KVTREE_LOG_LIVES_MAX - nr +
+	       (nr && life->found.epoch < le64_to_cpu(super->lives[nr - 1].first_epoch));
 }
 
-/* Whether a life may begin: there is room on all devices, and in the superblock. */
-static bool life_may_begin(const struct kvt_life *life,
-			   bool (*has_room)(const struct kvt_part *part, u32 carried))
+/* Whether there is room on all devices for a life to begin. */
+static bool life_has_room(const struct kvt_life *life,
+			  bool (*has_room)(const struct kvt_part *part, u32 carried))
 {
 	const struct kvt_commits *commits = &life->checkpoints.commits;
 	const struct kvt_log *log = &commits->log;
@@ -291,30 +293,11 @@ static bool life_may_begin(const struct kvt_life *life,
 		if (!has_room(&log->space.part[i],
 			      kvt_carry_segments(commits, &log->space.part[i])))
 			return false;
-	return !lives_full(life);
+	return true;
 }
 
-/*
- * If there is no room for a life, make a checkpoint before it begins.  This needs no commit
- * records, can use any device that has room, and frees everything that it replaces.  If a fatal
- * signal ends it, nothing has changed, and the next attach tries it again.
- */
-static int life_make_room(struct kvt_life *life)
-{
-	int err;
-
-	if (life_may_begin(life, kvt_room_begins))
-		return 0;
-	err = kvt_checkpoint_awake(&life->checkpoints);
-	if (!err)
-		kvt_carry_exit(&life->checkpoints.commits);
-	else if (err != KVT_LOG_NO_ROOM)
-		return err;
-	/* Without a checkpoint, the room that is left may suffice. */
-	return life_may_begin(life, kvt_room_ends) ? 0 : KVT_LOG_NO_ROOM;
-}
-
-static int life_begin(struct kvt_life *life)
+/* Take the life's first segments for commit records, carry the last epoch, and list the life. */
+static int life_write(struct kvt_life *life)
 {
 	struct kvt_commits *commits = &life->checkpoints.commits;
 	struct kvt_log *log = &commits->log;
@@ -330,12 +313,106 @@ static int life_begin(struct kvt_life *life)
 		if (!err)
 			super_begin_life(life, chain->part->dev);
 	}
+	err = err ?: kvt_carry(commits) ?: kvt_supers_write(&life->checkpoints);
 	if (!err)
-		err = kvt_carry(commits);
+		kvt_carry_exit(commits);
+	return err;
+}
+
+static void chain_shut(struct kvt_chain *chain, struct kvt_log_pos *pos)
+{
+	if (pos->sequence)
+		kvt_segs_shut(&chain->part->segs, pos->segment);
+	*pos = (struct kvt_log_pos) {};
+}
+
+/*
+ * Leave a life that has no epoch but the carried one.  Its segments are log that was replayed, and
+ * another life will have another generation.
+ */
+static void life_leave(struct kvt_life *life)
+{
+	struct kvt_commits *commits = &life->checkpoints.commits;
+	struct kvt_log *log = &commits->log;
+	u32 i;
+
+	for (i = 0; i < log->devs.nr; i++) {
+		chain_shut(&commits->chain[i], &commits->chain[i].next);
+		chain_shut(&commits->chain[i], &commits->chain[i].ahead);
+	}
+	log->devs.generation++;
+}
+
+/*
+ * A checkpoint in several steps relies on the last epoch.  If it must be carried, let a life do
+ * that and nothing else, if there is room.  A crash then changes nothing: the next attach need not
+ * carry the epoch again.
+ */
+static int life_secure(struct kvt_life *life)
+{
+	int err;
+
+	if (!life->checkpoints.commits.carry.epoch || !lives_left(life) ||
+	    !life_has_room(life, kvt_room_secures))
+		return 0;
+	err = life_write(life);
 	if (!err)
-		err = kvt_supers_write(&life->checkpoints);
-	log->state.alive = !err;
-	kvt_carry_exit(commits);
+		life_leave(life);
+	return err;
+}
+
+/* A checkpoint before a life: in one step, or in several, which rely on what recovery has found. */
+static int life_checkpoint(struct kvt_life *life)
+{
+	struct kvt_checkpoints *cps = &life->checkpoints;
+	const struct kvt_room_step step = {};
+	int err = KVT_LOG_NO_ROOM;
+
+	if (kvt_room_step(&cps->commits.log.space, &step) == U64_MAX) {
+		err = kvt_checkpoint_awake(cps);
+		cps->no_room = !!err;
+	}
+	if (err == KVT_LOG_NO_ROOM)
+		err = life_secure(life) ?: kvt_checkpoint_awake(cps);
+	if (!err)
+		kvt_carry_exit(&cps->commits);
+	return err;
+}
+
+/* A device may have got more than its share, where others had no room yet. */
+static bool life_evens_out(const struct kvt_life *life)
+{
+	const struct kvt_log *log = &life->checkpoints.commits.log;
+
+	return log->space.steps && log->devs.nr > 1 && !life_has_room(life, kvt_room_begins);
+}
+
+/*
+ * If there is no room for a life, make a checkpoint before it begins.  This needs no commit
+ * records, can use any device that has room, and frees everything that it replaces.  If a fatal
+ * signal or a crash ends it, the next attach makes it again.  One more life must always be
+ * possible, for life_secure().
+ */
+static int life_make_room(struct kvt_life *life)
+{
+	int err;
+
+	if (life_has_room(life, kvt_room_begins) && lives_left(life) > 1)
+		return 0;
+	err = life_checkpoint(life);
+	if (!err && life_evens_out(life))
+		err = life_checkpoint(life);
+	if (err && err != KVT_LOG_NO_ROOM)
+		return err;
+	/* Without a checkpoint, the room that is left may suffice. */
+	return life_has_room(life, kvt_room_ends) && lives_left(life) > 1 ? 0 : KVT_LOG_NO_ROOM;
+}
+
+static int life_begin(struct kvt_life *life)
+{
+	int err = life_write(life);
+
+	life->checkpoints.commits.log.state.alive = !err;
 	return err;
 }
 
@@ -369,6 +446,8 @@ int kvt_log_start(struct kvt_log *log)
 	log->state.epoch = found->epoch + 1;
 	log->space.live_closed = kvt_live_now(&log->space);
 	log->space.live_durable = log->space.live_closed;
+	/* The limit, and so the number of streams, depends on it. */
+	log->space.directory = kvt_image_ranges(&log->image)->bytes;
 	err = kvt_streams_init(log);
 	if (!err && log->devs.read_only) {
 		log_start_read_only(log);

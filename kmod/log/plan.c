@@ -12,6 +12,7 @@
  * the same time.
  */
 #include <linux/bitmap.h>
+#include <linux/math64.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
@@ -110,11 +111,12 @@ static bool plan_has(const struct kvt_saved *saved, u32 i)
 }
 
 /*
- * Steps.  If there is no room for everything, a step writes those ranges first that free segments
- * at the least cost.  A segment is free when all ranges with a base in it have been written again:
- * these ranges are a group.  Between steps the devices hold what was written and the segments of
- * the groups that are left.  As the cheapest groups come first, that is most before the first
- * step or after the last one.
+ * Steps.  If there is no room for everything, a step writes those ranges first that free more than
+ * they need.  A segment is free when all ranges with a base in it have been written again: these
+ * ranges are a group, and its cost is what they hold now.  Between steps the devices hold what was
+ * written and the segments of the groups that are left.  As the groups that gain come first, that
+ * is most before the first step or after the last one: see room.c.  Of these groups, and of the
+ * others, each device has its turns, so that none is the last to get room.
  */
 struct member {
 	u64 place;		/* of the range's base: device and segment; U64_MAX: none */
@@ -124,7 +126,10 @@ struct member {
 };
 
 struct group {
-	u64 bytes;		/* of the members that must be written */
+	s64 bytes;		/* of the members that must be written */
+	s64 segment;		/* bytes that their segment holds */
+	u32 dev;
+	u64 turn;		/* the part of its device's groups that precedes it */
 	u32 first;		/* of the members */
 	u32 nr;
 	bool todo;		/* a member must be written */
@@ -132,6 +137,7 @@ struct group {
 };
 
 struct plan {
+	bool small;			/* of kvt_room_small() */
 	u32 nr_members;
 	struct member *members;
 	u32 nr_groups;
@@ -146,15 +152,52 @@ static int member_cmp(const void *a, const void *b)
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* Groups that free nothing come last. */
-static int group_cmp(const void *a, const void *b)
+/* How much more is written than becomes free. */
+static s64 group_loss(const struct group *group)
 {
-	const struct group *x = a, *y = b;
+	return group->bytes - group->segment;
+}
+
+static int loss_cmp(const void *a, const void *b)
+{
+	s64 x = group_loss(a), y = group_loss(b);
 
 	cond_resched();
-	if (x->stays != y->stays)
-		return x->stays ? 1 : -1;
-	return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+	return x < y ? -1 : x > y;
+}
+
+/* Groups that free nothing come last, and before them those that lose. */
+static u32 group_rank(const struct group *group)
+{
+	return group->stays ? 2 : group_loss(group) >= 0;
+}
+
+static int turn_cmp(const void *a, const void *b)
+{
+	const struct group *x = a, *y = b;
+	u32 i = group_rank(x), j = group_rank(y);
+
+	if (i != j)
+		return i < j ? -1 : 1;
+	if (x->turn != y->turn)
+		return x->turn < y->turn ? -1 : 1;
+	return loss_cmp(a, b);
+}
+
+static void plan_sort(struct plan *plan)
+{
+	u32 all[KVTREE_LOG_DEVS_MAX] = {}, nr[KVTREE_LOG_DEVS_MAX] = {}, i;
+	struct group *group;
+
+	sort(plan->groups, plan->nr_groups, sizeof(*plan->groups), loss_cmp, NULL);
+	for (i = 0; i < plan->nr_groups; i++)
+		all[plan->groups[i].dev]++;
+	for (i = 0; i < plan->nr_groups; i++) {
+		group = &plan->groups[i];
+		nr[group->dev]++;
+		group->turn = div_u64((u64)nr[group->dev] << 32, all[group->dev]);
+	}
+	sort(plan->groups, plan->nr_groups, sizeof(*plan->groups), turn_cmp, NULL);
 }
 
 static u64 range_place(const struct kvt_log_range *range)
@@ -164,37 +207,44 @@ static u64 range_place(const struct kvt_log_range *range)
 	return range->nr_pieces ? (u64)base->dev << 32 | base->pos.segment : U64_MAX;
 }
 
-/*
- * By how much each changed range has grown since it was written: an equal part of what is live now
- * and was not then.  The last one of an ascending load, or one without pieces, may have grown more.
- */
-static u64 plan_growth(const struct kvt_saved *saved)
+/* The device and segment of a range's base, of which a place consists. */
+static const struct kvt_part *place_part(const struct kvt_saved *saved, u64 place)
 {
-	u64 bytes = 0;
-	u32 nr = 0, i;
+	return &saved->log->space.part[place >> 32];
+}
 
-	for (i = 0; i < saved->old->nr; i++) {
-		bytes += kvt_log_range_bytes(saved->old->range[i]);
-		nr += saved->marks[i] != KVT_MARK_NONE;
-		cond_resched();
-	}
-	return saved->live > bytes && nr ? div_u64(saved->live - bytes, nr) : 0;
+/* Whether a segment becomes free when the ranges with bases there are written again. */
+static bool place_frees(const struct kvt_saved *saved, u64 place)
+{
+	return place != U64_MAX && place_part(saved, place)->segs.seg[(u32)place].base;
+}
+
+/* The most groups: each segment may have one, and so has what is in none. */
+static u64 groups_max(const struct kvt_saved *saved)
+{
+	const struct kvt_space *space = &saved->log->space;
+	u64 nr = 1;
+	u32 i;
+
+	for (i = 0; i < space->devs->nr; i++)
+		nr += space->part[i].segs.nr;
+	return min(nr, saved->old->nr);
 }
 
 static int plan_init(struct plan *plan, const struct kvt_saved *saved)
 {
-	u64 growth = plan_growth(saved);
 	u32 nr = saved->old->nr, i;
 
+	plan->small = kvt_room_small(&saved->log->space);
 	plan->members = kvmalloc_array(nr, sizeof(*plan->members), GFP_KERNEL);
-	plan->groups = kvmalloc_array(nr, sizeof(*plan->groups), GFP_KERNEL);
+	/* While groups are made, there is one more: it is left out if nothing is to be written. */
+	plan->groups = kvmalloc_array(groups_max(saved) + 1, sizeof(*plan->groups), GFP_KERNEL);
 	if (!plan->members || !plan->groups)
 		return -ENOMEM;
 	for (i = 0; i < nr; i++) {
 		plan->members[i] = (struct member) {
 			.place = range_place(saved->old->range[i]),
-			.bytes = kvt_log_range_bytes(saved->old->range[i]) +
-				 (saved->marks[i] == KVT_MARK_NONE ? 0 : growth),
+			.bytes = kvt_room_cost(saved->costs[i], plan->small),
 			.range = i,
 			.todo = test_bit(i, saved->todo),
 		};
@@ -202,6 +252,16 @@ static int plan_init(struct plan *plan, const struct kvt_saved *saved)
 	}
 	plan->nr_members = nr;
 	return 0;
+}
+
+static struct group group_of(const struct plan *plan, const struct kvt_saved *saved, u64 place)
+{
+	if (!place_frees(saved, place))
+		return (struct group) { .stays = true };
+	return (struct group) {
+		.segment = kvt_room_segment(place_part(saved, place), plan->small),
+		.dev = place >> 32,
+	};
 }
 
 static void group_add(struct group *group, const struct member *member)
@@ -215,8 +275,59 @@ static void group_add(struct group *group, const struct member *member)
 	}
 }
 
+/* How much more all groups write than they free. */
+static s64 plan_net(const struct plan *plan)
+{
+	const struct group *group;
+	s64 net = 0;
+	u32 i;
+
+	for (i = 0; i < plan->nr_groups; i++) {
+		group = &plan->groups[i];
+		net += group->stays ? group->bytes : group_loss(group);
+	}
+	return net;
+}
+
+static void group_complete(struct plan *plan, struct group *group, struct kvt_saved *saved)
+{
+	struct member *member;
+	u32 i;
+
+	for (i = 0; i < group->nr; i++) {
+		member = &plan->members[group->first + i];
+		if (member->todo)
+			continue;
+		member->todo = true;
+		group->bytes += member->bytes;
+		__set_bit(member->range, saved->todo);
+		__set_bit(member->range, saved->left);
+	}
+	group->stays = false;
+}
+
+/*
+ * If an earlier checkpoint was interrupted, what it has written is not written again, unless it has
+ * changed since.  Changed ranges free nothing as long as others stay in their segments.  If there
+ * is no room for that, write those others again as well.
+ */
+static void plan_complete(struct plan *plan, struct kvt_saved *saved)
+{
+	struct group *group;
+	u32 i;
+
+	if (plan_net(plan) <= (s64)kvt_room_net(&saved->log->space))
+		return;
+	for (i = 0; i < plan->nr_groups; i++) {
+		group = &plan->groups[i];
+		if (group->stays && place_frees(saved, plan->members[group->first].place))
+			group_complete(plan, group, saved);
+		cond_resched();
+	}
+}
+
 /* Leave out groups of which nothing must be written. */
-static void plan_group(struct plan *plan)
+static void plan_group(struct plan *plan, const struct kvt_saved *saved)
 {
 	struct group *group = NULL;
 	u32 i;
@@ -226,20 +337,17 @@ static void plan_group(struct plan *plan)
 		if (!i || plan->members[i].place != plan->members[i - 1].place) {
 			plan->nr_groups += group && group->todo;
 			group = &plan->groups[plan->nr_groups];
-			*group = (struct group) {
-				.first = i,
-				.stays = plan->members[i].place == U64_MAX,
-			};
+			*group = group_of(plan, saved, plan->members[i].place);
+			group->first = i;
 		}
 		group_add(group, &plan->members[i]);
 	}
 	plan->nr_groups += group && group->todo;
-	sort(plan->groups, plan->nr_groups, sizeof(*plan->groups), group_cmp, NULL);
 }
 
 /*
- * Leave the groups for which there is no room to later steps.  At least one is written; if there
- * was no room for what came first in @tries steps, it comes last.  Returns the room that is left.
+ * Leave the groups for which there is no room to later steps.  At least one is written.  Returns
+ * the room that is left.
  */
 static u64 plan_leave(const struct plan *plan, struct kvt_saved *saved, u64 room)
 {
@@ -248,7 +356,7 @@ static u64 plan_leave(const struct plan *plan, struct kvt_saved *saved, u64 room
 	u32 i, j;
 
 	for (i = 0; i < plan->nr_groups; i++) {
-		group = &plan->groups[(i + saved->tries) % plan->nr_groups];
+		group = &plan->groups[i];
 		if (i && bytes + group->bytes > room)
 			break;
 		bytes += group->bytes;
@@ -294,7 +402,9 @@ static int plan_step(struct kvt_saved *saved, u64 room)
 			       GFP_KERNEL);
 	err = saved->left ? plan_init(&plan, saved) : -ENOMEM;
 	if (!err) {
-		plan_group(&plan);
+		plan_group(&plan, saved);
+		plan_complete(&plan, saved);
+		plan_sort(&plan);
 		plan_joins(saved, plan_leave(&plan, saved, room));
 		if (bitmap_empty(saved->left, saved->old->nr)) {
 			kvfree(saved->left);
@@ -331,9 +441,9 @@ static u32 range_bytes_wanted(u64 live)
 
 /**
  * kvt_plan() - decide what to write of each range
- * @saved: its old directory, marks, ranges to be written, tries and live bytes are set; its jobs
+ * @saved: its old directory, marks, ranges to be written, costs and live bytes are set; its jobs
  *	are filled in, and the ranges left to later steps
- * @room: bytes for which there is room; only a checkpoint that writes everything has several steps
+ * @room: of kvt_room_step(); only a checkpoint that writes everything has several steps
  *
  * Context: process context, may sleep.
  *
@@ -350,7 +460,7 @@ int kvt_plan(struct kvt_saved *saved, u64 room)
 	if (!saved->jobs)
 		return -ENOMEM;
 	if (saved->todo) {
-		if (saved->live > room)
+		if (room != U64_MAX)
 			err = plan_step(saved, room);
 		if (!err)
 			plan_todo(saved);

@@ -148,6 +148,13 @@ static void mark_add(unsigned long *mark, unsigned long more)
 		mark_bits(mark, kvt_mark_bits(more));
 }
 
+/* The size of a range's record in a directory if it gets one more piece. */
+static u32 range_bytes(const struct kvt_log_range *range)
+{
+	return kvt_log_record_size(range->key_len, (range->nr_pieces + 1) *
+				   sizeof(struct kvtree_log_piece));
+}
+
 /**
  * kvt_ranges_make() - make ranges from a directory, with nothing marked
  * @dir: the directory; on success the ranges take over its contents
@@ -173,6 +180,7 @@ struct kvt_ranges *kvt_ranges_make(const struct kvt_log_directory *dir)
 		ranges->prefix[i] = key_prefix(dir->range[i]->key, dir->range[i]->key_len);
 		ranges->nr_used += !!dir->range[i]->nr_pieces;
 		ranges->nr_pieces += dir->range[i]->nr_pieces;
+		ranges->bytes += range_bytes(dir->range[i]);
 		cond_resched();
 	}
 	ranges->dir = *dir;

@@ -30,6 +30,7 @@ struct kvt_ranges {
 	struct kvt_log_directory dir;	/* one range or more */
 	u32 nr_used;			/* ranges that have pieces */
 	u64 nr_pieces;			/* of all ranges */
+	u64 bytes;			/* of a directory in which each has one more piece */
 	u64 *prefix;			/* of each range's lowest key: see ranges.c */
 	unsigned long __rcu *marks;	/* one for each range */
 };

@@ -267,6 +267,46 @@ static int restore_begin(struct restore *r)
 	return r->nr_workers ? 0 : -ENOMEM;
 }
 
+static void segment_base(struct restore *r, u32 dev, u32 segment, bool base)
+{
+	struct kvt_seg_table *segs = &r->log->space.part[dev].segs;
+
+	spin_lock(&segs->lock);
+	kvt_segs_base(segs, segment, base);
+	spin_unlock(&segs->lock);
+}
+
+static void range_bases(struct restore *r, const struct kvt_log_range *range, bool base)
+{
+	u32 i;
+
+	for (i = 0; i < range->nr_pieces; i++)
+		if (base == !i)
+			segment_base(r, range->piece[i].dev, range->piece[i].pos.segment, base);
+}
+
+/* Note which segments have bases, and nothing else: first those with any, then the others. */
+static void restore_bases(struct restore *r)
+{
+	const struct kvt_log_directory *dir = &kvt_image_ranges(&r->log->image)->dir;
+	const struct kvtree_log_checkpoint *to;
+	u32 i;
+
+	for (i = 0; i < dir->nr; i++) {
+		range_bases(r, dir->range[i], true);
+		cond_resched();
+	}
+	for (i = 0; i < dir->nr; i++) {
+		range_bases(r, dir->range[i], false);
+		cond_resched();
+	}
+	for (i = 0; i < r->log->devs.nr; i++) {
+		to = &r->log->devs.dev[i].super->checkpoint;
+		if (to->blocks)
+			segment_base(r, i, le32_to_cpu(to->table.segment), false);
+	}
+}
+
 static int restore_end(struct restore *r, int err)
 {
 	u32 i;
@@ -284,6 +324,8 @@ static int restore_end(struct restore *r, int err)
 	err = kvt_log_errno(r->verdict);
 	if (!err)
 		err = restore_image(r);
+	if (!err)
+		restore_bases(r);
 	if (!kvt_image_ranges(&r->log->image))
 		kvt_log_directory_free(&r->sink.dir);
 	return err;

@@ -1,18 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Room: reserve free segments, and limit how much a store may hold, so that a checkpoint can
- * always be made.  Only checkpoints free segments.
+ * Room: reserve free segments, and limit how much a store may hold, so that a checkpoint of
+ * everything can always be made.  Only checkpoints free segments.
+ *
+ * Such a checkpoint is written in steps if it does not fit at once.  A step writes the ranges
+ * again whose bases are in some segments, and these become free: see plan.c.  So what a checkpoint
+ * needs in the end is what its bases fill (A), less the segments that bases have now (B).  As the
+ * steps that gain most come first, it needs most room before the first step or after the last.
+ * Therefore
+ *
+ *	K = max(0, A - B) + S + E
+ *
+ * segments are kept on each device: streams and ordinary commits take a segment only if all
+ * devices have K free afterwards.  S is for the steps themselves: one old segment is free only when
+ * its ranges have been written elsewhere, and there are two directories at a time.  E is for what
+ * is committed while steps are made, and for the beginning of another life after a crash.
+ *
+ * Writing bases does not change the sum of free segments and B, nor does freeing what they
+ * replace.  So whatever ends a checkpoint, and after any of its steps, there is room for the next.
+ *
+ * On a small device, S and E are more than a second copy of what is live.  There, checkpoints are
+ * written at once, and K = A + what is committed at the end.
  *
  * Each device is checked on its own, since any of them may run out first: a small one may hold
- * only commit records.  Between checkpoints, each device keeps enough free segments for its part
- * of the next checkpoint.  That part grows with the live data, no matter which device the records
- * are written to; so a stream takes a segment only if all devices have enough free segments.  A
- * device's free segments are used from left to right:
- *
- *	streams stop | one segment | ordinary     | what the checkpoint writes here,
- *	here         | for commit  | commits stop | and what it commits at its end: records
- *	             | records     | here         | in buffers, and one segment for commit
- *	             |             |              | records
+ * only commit records.  What a checkpoint writes grows with the live data, no matter which device
+ * the records are written to; so a stream takes a segment only if all devices have enough free
+ * segments.
  *
  * If a stream or an ordinary commit gets no segment, a checkpoint starts and writers wait for it.
  *
@@ -27,36 +40,49 @@
 
 /* Segments that a device's commit records hold open: the current one and the next two. */
 #define COMMIT_OPEN	3
+/* Of these, the ones with which a life begins. */
+#define COMMIT_FIRST	2
 /* Segments that commit records fill while a checkpoint is made. */
 #define COMMIT_FILL	1
-/* Segments kept for commit records: from the streams, and for the end of a checkpoint. */
+/* Segments kept for commit records: from the streams, and for the end of a step. */
 #define COMMIT_MORE	1
 #define COMMIT_LAST	1
 
-/* The last segments of a checkpoint: at each place, one is partly filled. */
-#define CHECKPOINT_TAIL		KVT_PLACES
+/* The last segment of bases, which is partly filled, and the one of what else a step writes. */
+#define BASES_TAIL	1
+#define REST_TAIL	1
 /* Divisors: this part of the live bytes, or of a segment, allows for padding and rough counts. */
 #define CHECKPOINT_PADDING	8
 #define SMALL_PADDING		256
 
+/* A step writes as much before it frees a segment; and it has an open segment at each place. */
+#define STEP_OPEN		(1 + BASES_TAIL + REST_TAIL)
+/* Divisors: the log gets this part of a device, and a directory is such a part of what is live. */
+#define LOG_PART		8
+#define DIRECTORY_PART		128
+
 /* Segments that the streams of a device hold open, if it has streams. */
 #define STREAMS_OPEN	1U
+/* One of them has this many segments of the device. */
+#define STREAM_SEGMENTS	(KVTREE_LOG_SEGMENTS_MIN / 4 * 3)
 /* Bytes of chunks that a stream may have in its buffers. */
 #define STREAM_BYTES	((u64)KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES)
 
 /*
- * The segments that a device needs besides those of two checkpoints.  Writers may have to wait
- * for one checkpoint, but for nothing else: once it has taken effect, there is room for the next.
+ * The segments that a device needs besides those of one checkpoint, or of two if these are written
+ * at once.  Writers may have to wait for one checkpoint, but for nothing else: once it has taken
+ * effect, there is room for more records, and for the next one.
  */
 struct reserve {
-	u32 filled;	/* by streams, with records that were not durable when a checkpoint began */
+	u32 keep;	/* for the next one, besides its bases */
+	u32 tails;	/* of bases: see BASES_TAIL */
+	u32 rest;	/* for the directory of the current one; REST_TAIL */
+	u32 filled;	/* by streams, with records that were not durable when it began */
 	u32 buffers;	/* for the records that were in the streams' buffers then */
-	u32 end;	/* for what the checkpoint commits at its end */
-	u32 next_end;	/* for as much at the end of the next checkpoint */
+	u32 end;	/* for what it committed at its end */
 	u32 open;	/* being written to: one by the streams, and those of commit records */
-	u32 commits;	/* for commit records: COMMIT_FILL and COMMIT_MORE */
-	u32 next;	/* for streams afterwards: they need not wait for the next checkpoint */
-	u32 tails;	/* CHECKPOINT_TAIL of both checkpoints */
+	u32 commits;	/* filled by commit records since */
+	u32 next;	/* for streams and commits afterwards */
 };
 
 /* Divisors: a log larger than these parts of log_replay_mb and of what is live attaches slowly. */
@@ -87,17 +113,14 @@ static u64 segment_small(const struct kvt_part *part)
 	return bytes - KVT_LOG_CHUNK_SMALL - bytes / SMALL_PADDING;
 }
 
-/* Segments that a checkpoint needs on a device; all large records may be on this one. */
+/* Segments that bases of what is live need on a device; all large records may be on this one. */
 static u32 checkpoint_segments(const struct kvt_part *part, struct kvt_live live)
 {
 	u64 here = mul_u64_u64_div_u64(live.bytes + live.bytes / CHECKPOINT_PADDING, part->share,
 				       part->space->shares);
 
-	/* With several devices, one may get a chunk more than its share: see saved_next(). */
-	if (part->space->devs->nr > 1)
-		here += KVT_LOG_CHUNK_BYTES;
 	return min(div64_u64(here, kvt_part_segment(part)),
-		   div64_u64(here + live.large, segment_small(part))) + CHECKPOINT_TAIL;
+		   div64_u64(here + live.large, segment_small(part))) + BASES_TAIL;
 }
 
 /* Segments that a device needs for the contents of all its streams' buffers. */
@@ -132,7 +155,7 @@ u32 kvt_room_streams(const struct kvt_space *space)
 
 	for (i = 0; i < space->devs->nr; i++)
 		nr = min(nr, space->part[i].segs.nr);
-	return nr / (KVTREE_LOG_SEGMENTS_MIN / 2) * space->devs->nr;
+	return nr / STREAM_SEGMENTS * space->devs->nr;
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_streams);
 
@@ -142,23 +165,94 @@ static u32 end_segments(const struct kvt_part *part)
 	return drain_segments(part) + COMMIT_LAST;
 }
 
-/* Segments of a device that checkpoints cannot use. */
+/* Segments that an epoch which is not durable may have on a device. */
+static u32 epoch_most(const struct kvt_part *part)
+{
+	return min(kvt_part_streams(part), STREAMS_OPEN) * (kvt_room_ahead(part) + 1) +
+	       drain_segments(part);
+}
+
+/*
+ * Segments for the beginning of a life after a crash, before a checkpoint: it must carry the last
+ * epoch.  See kvt_room_secures().
+ */
+static u32 life_segments(const struct kvt_part *part)
+{
+	return COMMIT_FIRST + epoch_most(part);
+}
+
+/*
+ * E: what is committed while steps are made, and a life after a crash.  Once writers are stopped,
+ * only one step has records to commit at its end; later ones write commit records, and so does
+ * the end of the life, if there is no room for a checkpoint.
+ */
+static u32 kept_for_ends(const struct kvt_part *part)
+{
+	return end_segments(part) + 2 * COMMIT_LAST + life_segments(part);
+}
+
+/* The bytes of directories that a segment holds at least: their chunks are small. */
+static u64 segment_rest(const struct kvt_part *part)
+{
+	u64 bytes = kvt_part_bytes(part);
+
+	return bytes - KVT_LOG_BUF_BYTES - bytes / SMALL_PADDING;
+}
+
+/* Segments for this many bytes of directories, not counting one that is partly filled. */
+static u32 rest_segments(const struct kvt_part *part, u64 directory)
+{
+	u64 bytes = mul_u64_u64_div_u64(directory, part->share, part->space->shares);
+	u64 segment = segment_rest(part);
+
+	return min(div64_u64(bytes + segment - 1, segment), U32_MAX / 4);
+}
+
+/* Segments of a device that are reserved for its parts of directories. */
+static u32 directory_segments(const struct kvt_part *part, u32 nr)
+{
+	return div_u64((u64)nr * part->segs.nr + DIRECTORY_PART - 1, DIRECTORY_PART);
+}
+
+/*
+ * Segments that are left free for a checkpoint, besides those of its bases.  @two: segments for two
+ * directories; as many as there are at a time if there are steps (S).
+ */
+static u32 kept_besides(const struct kvt_part *part, u32 two)
+{
+	if (part->space->steps)
+		return kept_for_ends(part) + STEP_OPEN + two;
+	return end_segments(part) + DIV_ROUND_UP(two, 2) + REST_TAIL;
+}
+
+/* Segments of a device that checkpoints cannot use for bases. */
 static u32 reserve_segments(const struct kvt_part *part)
 {
-	u32 open = min(kvt_part_streams(part), STREAMS_OPEN);
+	u32 open = min(kvt_part_streams(part), STREAMS_OPEN), rest = directory_segments(part, 1);
 	const struct reserve r = {
+		.keep = kept_besides(part, directory_segments(part, 2)),
+		.tails = (part->space->steps ? 1 : 2) * BASES_TAIL,
+		.rest = rest + REST_TAIL,
 		.filled = open * kvt_room_ahead(part),
 		.buffers = drain_segments(part),
 		.end = end_segments(part),
-		.next_end = end_segments(part),
 		.open = open + COMMIT_OPEN,
-		.commits = COMMIT_FILL + COMMIT_MORE,
-		.next = open,
-		.tails = 2 * CHECKPOINT_TAIL,
+		.commits = COMMIT_FILL + COMMIT_LAST,
+		.next = open + COMMIT_MORE,
 	};
+	u32 log = r.filled + r.buffers + r.end + r.open + r.commits + r.next;
 
-	return r.filled + r.buffers + r.end + r.next_end + r.open + r.commits + r.next +
-	       r.tails;
+	return r.keep + r.tails + r.rest + max(log, part->segs.nr / LOG_PART);
+}
+
+/* Segments of a device that the bases of one checkpoint may fill. */
+static u32 most_segments(const struct kvt_part *part)
+{
+	u32 reserve = reserve_segments(part), nr = part->segs.nr;
+
+	if (nr <= reserve)
+		return 0;
+	return (nr - reserve) / (part->space->steps ? 1 : 2);
 }
 
 /*
@@ -179,7 +273,7 @@ static u64 part_max(const struct kvt_part *part, bool small)
 {
 	u64 bytes = small ? segment_small(part) : kvt_part_segment(part);
 
-	return min(part->half * bytes, table_bytes(part));
+	return min(part->most * bytes, table_bytes(part));
 }
 
 /* Subtract an allowance for padding and for inexact counting. */
@@ -192,8 +286,6 @@ static u64 room_max(const struct kvt_space *space, u64 max)
 /* How much the store may hold if its records are small: each device's part is within its limit. */
 static void room_init_small(struct kvt_space *space)
 {
-	/* A device's chunk beyond its share: see checkpoint_segments(). */
-	u64 chunk = space->devs->nr > 1 ? KVT_LOG_CHUNK_BYTES : 0;
 	u64 max = U64_MAX, bytes;
 	u32 i;
 
@@ -202,12 +294,51 @@ static void room_init_small(struct kvt_space *space)
 		const struct kvt_part *part = &space->part[i];
 
 		bytes = part_max(part, true);
-		bytes -= min(bytes, chunk);
 		max = min(max, mul_u64_u64_div_u64(bytes, space->shares, part->share));
 		space->large_devs = max(space->large_devs,
 					div64_u64(space->shares + part->share - 1, part->share));
 	}
-	space->small_max = room_max(space, max);
+	space->small_most = room_max(space, max);
+}
+
+/**
+ * kvt_room_describe() - note how large the directory of ranges is
+ * @space: the space; kvt_room_init() was called before
+ * @bytes: of the directory
+ *
+ * If it is larger than the part of the devices that is reserved for it, the store may hold less.
+ * There may be three directories at a time: see struct reserve.
+ *
+ * Context: any.
+ */
+void kvt_room_describe(struct kvt_space *space, u64 bytes)
+{
+	u64 less = bytes > space->described ? 3 * (bytes - space->described) : 0;
+
+	WRITE_ONCE(space->directory, bytes);
+	WRITE_ONCE(space->any_max, space->any_most - min(space->any_most, less));
+	WRITE_ONCE(space->small_max, space->small_most - min(space->small_most, less));
+}
+KVT_EXPORT_FOR_TESTS(kvt_room_describe);
+
+/* Compute the limits if checkpoints of everything may have several steps, or if they cannot. */
+static void room_init(struct kvt_space *space, bool steps)
+{
+	u32 i;
+
+	space->steps = steps;
+	space->shares = 0;
+	space->described = 0;
+	for (i = 0; i < space->devs->nr; i++) {
+		struct kvt_part *part = &space->part[i];
+
+		part->most = most_segments(part);
+		part->share = part_max(part, false) ?: 1;
+		space->shares += part->share;
+		space->described += part->segs.nr * segment_rest(part) / DIRECTORY_PART;
+	}
+	space->any_most = room_max(space, space->shares);
+	room_init_small(space);
 }
 
 /**
@@ -219,20 +350,15 @@ static void room_init_small(struct kvt_space *space)
  */
 void kvt_room_init(struct kvt_space *space, u32 nr_streams)
 {
-	u32 i, reserve;
+	u64 at_once;
 
 	space->nr_streams = nr_streams;
-	space->shares = 0;
-	for (i = 0; i < space->devs->nr; i++) {
-		struct kvt_part *part = &space->part[i];
-
-		reserve = reserve_segments(part);
-		part->half = part->segs.nr > reserve + 1 ? (part->segs.nr - reserve) / 2 : 0;
-		part->share = part_max(part, false) ?: 1;
-		space->shares += part->share;
-	}
-	space->any_max = room_max(space, space->shares);
-	room_init_small(space);
+	room_init(space, false);
+	at_once = space->any_most;
+	room_init(space, true);
+	if (space->any_most < at_once)
+		room_init(space, false);
+	kvt_room_describe(space, space->directory);
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_init);
 
@@ -247,7 +373,7 @@ KVT_EXPORT_FOR_TESTS(kvt_room_init);
  */
 bool kvt_room_holds(const struct kvt_space *space, struct kvt_live live)
 {
-	if (live.bytes <= space->any_max)
+	if (live.bytes <= READ_ONCE(space->any_max))
 		return true;
 	return live.bytes <= space->small_max &&
 	       (likely(!live.large) ||
@@ -304,51 +430,66 @@ static u32 checkpoint_most(const struct kvt_part *part)
 	u32 max = checkpoint_segments(part, live);
 
 	/* The store may hold more than this log would accept: see kvt_streams_init(). */
-	max = max(max, part->half + CHECKPOINT_TAIL);
+	max = max(max, part->most + BASES_TAIL);
 	then.bytes += growth;
 	then.large += growth;
 	return min(checkpoint_segments(part, then), max);
 }
 
-/* Segments that the next checkpoint needs beyond those that the current one frees. */
-static u32 checkpoint_next(const struct kvt_part *part, u32 need)
+/* Segments for directories, of the present size or of the size for which room is reserved. */
+static u32 directories(const struct kvt_part *part, u32 nr)
 {
-	u32 useless = READ_ONCE(part->segs.useless);
+	return max(rest_segments(part, nr * READ_ONCE(part->space->directory)),
+		   directory_segments(part, nr));
+}
 
-	return need > useless ? need - useless : 0;
+/* K: segments that are left free between checkpoints if so many have bases. */
+static u32 kept_with(const struct kvt_part *part, u32 bases)
+{
+	u32 most = checkpoint_most(part);
+
+	if (part->space->steps)
+		most = most > bases ? most - bases : 0;
+	return most + kept_besides(part, directories(part, 2));
+}
+
+static u32 kept(const struct kvt_part *part)
+{
+	return kept_with(part, READ_ONCE(part->segs.nr_base));
 }
 
 /*
- * Segments that streams and commits leave to checkpoints: those that the next one needs.  While
- * one is being made, those that it has not taken yet, and those that the next one will need beyond
- * what this one frees.  If it has several steps, all that it needs is kept until the last one, and
- * what the current step leaves.
+ * What streams and commits leave free: during a checkpoint, also what it commits and its directory;
+ * and its bases, unless these count as what the next one frees.  They also leave what the current
+ * step may take, so that it need not be made again.
  */
-static u32 checkpoint_keep(const struct kvt_part *part)
+static u32 log_keep(const struct kvt_part *part)
 {
-	const struct kvt_seg_table *segs = &part->segs;
-	u32 need = checkpoint_most(part), end = end_segments(part);
-	u32 next = checkpoint_next(part, need + end), taken = READ_ONCE(segs->taken);
+	u32 keep = kept(part);
 
-	if (!READ_ONCE(segs->saving))
-		return next;
-	return max((need > taken ? need - taken : 0) + next, READ_ONCE(segs->leave)) + end;
+	if (READ_ONCE(part->segs.saving))
+		keep += end_segments(part) + REST_TAIL +
+			directories(part, 1) +
+			(part->space->steps ? 0 : checkpoint_most(part));
+	return max(keep, READ_ONCE(part->segs.leave) + READ_ONCE(part->segs.planned));
 }
 
 /*
  * Segments that a checkpoint leaves free when it saves: those for what it commits at its end, and
- * those that the current step leaves to later ones.  If it does not write everything, it is not
- * known how much it will write, and it may free only the log: keep room for the next one.
+ * what the current step leaves.  If it does not write everything, it is not known how much it will
+ * write, and it may free only the log: keep room for the next one.
  */
 static u32 save_keep(const struct kvt_part *part)
 {
-	u32 end = end_segments(part);
+	u32 keep, useless;
 
 	if (!part->space->state->alive)
 		return 0;
 	if (READ_ONCE(part->segs.full))
-		return end + READ_ONCE(part->segs.leave);
-	return end + checkpoint_next(part, checkpoint_most(part) + end);
+		return READ_ONCE(part->segs.leave);
+	keep = kept(part);
+	useless = READ_ONCE(part->segs.useless);
+	return end_segments(part) + (keep > useless ? keep - useless : 0);
 }
 
 /**
@@ -364,10 +505,11 @@ u32 kvt_room_keep(const struct kvt_part *part, enum kvt_room room)
 {
 	switch (room) {
 	case KVT_ROOM_STREAM:
-		return checkpoint_keep(part) + COMMIT_MORE;
+		return log_keep(part) + COMMIT_MORE;
 	case KVT_ROOM_COMMIT:
-		return checkpoint_keep(part);
-	case KVT_ROOM_SAVE:
+		return log_keep(part);
+	case KVT_ROOM_BASES:
+	case KVT_ROOM_REST:
 		return save_keep(part);
 	default:
 		return 0;
@@ -432,17 +574,14 @@ bool kvt_room_spare(const struct kvt_space *space)
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_spare);
 
-/* Segments of a device for the part of a directory for which CHECKPOINT_PADDING is not enough. */
-static u32 directory_segments(const struct kvt_part *part, u64 directory)
+/* Segments for a device's part of a checkpoint of everything, in one step. */
+static u32 whole_segments(const struct kvt_part *part, u64 directory)
 {
-	u64 allowed = kvt_live_bytes(part->space) / CHECKPOINT_PADDING;
-
-	if (directory <= allowed)
-		return 0;
-	return div64_u64(directory - allowed, kvt_part_segment(part)) + 1;
+	return checkpoint_segments(part, kvt_live_now(part->space)) +
+	       rest_segments(part, directory) + REST_TAIL;
 }
 
-/* Whether all devices have room for their parts of a checkpoint of everything, in one step. */
+/* Whether all devices have room for it. */
 static bool room_is_there(const struct kvt_space *space, u64 directory)
 {
 	const struct kvt_part *part;
@@ -450,158 +589,183 @@ static bool room_is_there(const struct kvt_space *space, u64 directory)
 
 	for (i = 0; i < space->devs->nr; i++) {
 		part = &space->part[i];
-		if (READ_ONCE(part->segs.nr_free) < kvt_room_keep(part, KVT_ROOM_SAVE) +
-				checkpoint_segments(part, kvt_live_now(space)) +
-				directory_segments(part, directory))
+		if (READ_ONCE(part->segs.nr_free) < save_keep(part) +
+						    whole_segments(part, directory))
 			return false;
 	}
 	return true;
 }
 
+static void step_plans(struct kvt_part *part, u32 nr)
+{
+	WRITE_ONCE(part->segs.planned, nr);
+}
+
+/* Whether small steps are wanted, and there is always room for them. */
+static bool small_steps(const struct kvt_space *space)
+{
+	return space->steps && READ_ONCE(kvt_log_step_segments);
+}
+
 /*
- * The most segments that a step writes on a device, if small ones are wanted; otherwise the least.
- * Each step writes the whole directory, so it should write at least as much of the ranges.
+ * The most segments that a step writes on a device, if small ones are wanted.  Each step writes the
+ * whole directory, so it should write at least as much of the ranges.
  */
 static u32 step_segments(const struct kvt_part *part, u64 directory)
 {
-	u64 bytes = mul_u64_u64_div_u64(2 * directory, part->share, part->space->shares);
-	u32 wanted = READ_ONCE(kvt_log_step_segments) ?: 1;
-	u64 segment = kvt_part_segment(part);
-
-	return min(max(div64_u64(bytes + segment - 1, segment), wanted), U32_MAX / 2);
+	return max(rest_segments(part, 2 * directory),
+		   READ_ONCE(kvt_log_step_segments));
 }
 
-/* Whether they still have it after a step that frees nothing. */
-static bool room_stays(const struct kvt_space *space, u64 directory)
+/**
+ * kvt_room_small() - whether segments hold more than if all records might be large
+ * @space: the space
+ *
+ * Context: any.
+ *
+ * Return: true if so: see struct kvt_live.
+ */
+bool kvt_room_small(const struct kvt_space *space)
 {
-	const struct kvt_part *part;
-	u32 i;
+	struct kvt_live live = kvt_live_now(space);
+	const struct kvt_part *part = &space->part[0];
+
+	return div64_u64(live.bytes + live.large, segment_small(part)) <
+	       div64_u64(live.bytes, kvt_part_segment(part));
+}
+KVT_EXPORT_FOR_TESTS(kvt_room_small);
+
+/**
+ * kvt_room_segment() - how much a segment holds at least
+ * @part: on its device
+ * @small: of kvt_room_small()
+ *
+ * Context: any.
+ *
+ * Return: bytes, to be compared with kvt_room_cost().
+ */
+u64 kvt_room_segment(const struct kvt_part *part, bool small)
+{
+	return small ? segment_small(part) : kvt_part_segment(part);
+}
+KVT_EXPORT_FOR_TESTS(kvt_room_segment);
+
+/*
+ * Set what a step leaves free: for what it commits, for what the next one commits if writers go on,
+ * and for a life after a crash.  @rest: nothing of that but what it commits.
+ */
+static void steps_leave(struct kvt_space *space, bool stopped, bool rest)
+{
+	struct kvt_part *part;
+	u32 i, end;
 
 	for (i = 0; i < space->devs->nr; i++) {
 		part = &space->part[i];
-		if (READ_ONCE(part->segs.nr_free) < step_segments(part, directory) +
-						    CHECKPOINT_TAIL + 2 * end_segments(part) +
-						    checkpoint_most(part) +
-						    directory_segments(part, directory))
-			return false;
+		end = stopped ? COMMIT_LAST : end_segments(part);
+		if (!rest && space->steps)
+			end += (stopped ? 0 : end + 2 * COMMIT_LAST) + life_segments(part);
+		WRITE_ONCE(part->segs.leave, end);
 	}
-	return true;
 }
 
-/*
- * Whether everything is written in one step.  Small steps that are wanted must not take the room
- * for that; but if it has turned out that there is not enough room, smaller ones may fit.
- */
-static bool room_is_whole(const struct kvt_space *space, u64 directory, u32 tries, bool again,
-			  bool stays)
+/* Bytes of records for which a device has room in a step.  Writers that go on get a part of it. */
+static u64 step_bytes(struct kvt_part *part, u64 directory, bool stopped)
 {
-	if (!space->state->alive)
-		return true;
-	if (!again && (tries || (stays && READ_ONCE(kvt_log_step_segments))))
-		return false;
-	return room_is_there(space, directory);
-}
+	u32 keep = save_keep(part) + BASES_TAIL + REST_TAIL, nr = READ_ONCE(part->segs.nr_free);
+	u32 logs = log_keep(part), spare = nr > logs ? nr - logs : 0;
 
-/* Segments that the last epoch may have on a device.  After a crash, they are carried. */
-static u32 carried_most(const struct kvt_part *part)
-{
-	return min(kvt_part_streams(part), STREAMS_OPEN) * kvt_room_ahead(part) +
-	       drain_segments(part);
-}
-
-/*
- * Segments that a step leaves to later ones, besides those for what it commits at its end.  As much
- * may be in the streams' buffers again then, and the next step commits it, or the end of the life
- * if no other step fits.  After a crash, what is free then must suffice to attach: for a checkpoint
- * of everything before a life begins, in one step.  Where there never was as much (@stays: there
- * is), a life must be able to begin and to end without one; but if the superblock has no room for
- * another life, none can.
- */
-static u32 step_leave(const struct kvt_part *part, u64 directory, bool stays)
-{
-	u32 end = end_segments(part);
-
-	if (stays || le32_to_cpu(part->dev->super->nr_lives) == KVTREE_LOG_LIVES_MAX)
-		return end + checkpoint_most(part) + directory_segments(part, directory);
-	return end + COMMIT_OPEN + carried_most(part) + end;
+	nr = nr > keep ? nr - keep : 0;
+	if (!stopped)
+		nr -= min(nr, spare / 2);
+	if (small_steps(part->space))
+		nr = min(nr, step_segments(part, directory));
+	step_plans(part, nr + BASES_TAIL + REST_TAIL);
+	return nr * kvt_room_segment(part, kvt_room_small(part->space));
 }
 
 /**
  * kvt_room_step() - how much a step of a checkpoint of everything may write
  * @space: the space
- * @directory: the bytes of the directory's records, which each step writes as well
- * @tries: checkpoints that have failed for lack of room; each makes steps smaller
- * @again: one has just failed for lack of room: if there should be enough, write everything
+ * @step: what is known about the step
  *
- * This also sets how many segments the step leaves to later ones; kvt_room_step_begin() must
- * follow, unless everything is written.
+ * This also sets how many segments the step leaves free.  If it is not everything, then unless
+ * kvt_room_grows(), writers must be stopped, and what they have written be committed, before the
+ * step is made.
  *
  * Context: process context; under the log's checkpoint_lock.
  *
- * Return: bytes of records; U64_MAX: everything, as there is room for it, or no life has begun.
+ * Return: bytes of records, as of kvt_room_cost(); U64_MAX: everything, as there is room for it.
  */
-u64 kvt_room_step(struct kvt_space *space, u64 directory, u32 tries, bool again)
+u64 kvt_room_step(struct kvt_space *space, const struct kvt_room_step *step)
 {
-	bool stays = room_stays(space, directory), small = READ_ONCE(kvt_log_step_segments);
-	u32 keep, nr, i;
-	u64 room = 0;
+	u64 directory = space->directory, room = 0;
+	u32 i;
 
-	if (room_is_whole(space, directory, tries, again, stays))
+	steps_leave(space, step->stopped, false);
+	for (i = 0; i < space->devs->nr; i++)
+		step_plans(&space->part[i], 0);
+	if (!(step->tries || small_steps(space)) && room_is_there(space, directory)) {
+		for (i = 0; i < space->devs->nr; i++)
+			step_plans(&space->part[i], whole_segments(&space->part[i], directory));
 		return U64_MAX;
-	for (i = 0; i < space->devs->nr; i++) {
-		struct kvt_part *part = &space->part[i];
-
-		WRITE_ONCE(part->segs.leave, step_leave(part, directory, stays));
-		keep = kvt_room_keep(part, KVT_ROOM_SAVE) + CHECKPOINT_TAIL;
-		nr = READ_ONCE(part->segs.nr_free);
-		nr = nr > keep ? nr - keep : 0;
-		if (small)
-			nr = min(nr, step_segments(part, directory));
-		room += nr * kvt_part_segment(part);
 	}
+	for (i = 0; i < space->devs->nr; i++)
+		room += step_bytes(&space->part[i], directory, step->stopped);
 	room -= room / CHECKPOINT_PADDING;
-	return (room > directory ? room - directory : 0) >> tries;
+	return (room > directory ? room - directory : 0) >> step->tries;
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_step);
 
 /**
- * kvt_room_step_begin() - begin a step whose extent is known now
- * @space: the space; kvt_room_step() was called before
- * @last: no other step follows, so it leaves nothing to others
+ * kvt_room_net() - how much more a checkpoint of everything may write than it frees
+ * @space: the space
  *
- * Context: process context; under the log's checkpoint_lock.
+ * Context: any.
  *
- * Return: 0; KVT_LOG_NO_ROOM: what the step should leave is not there on all devices.
+ * Return: bytes of records, as of kvt_room_cost(), after which there is room for the next one.
  */
-int kvt_room_step_begin(struct kvt_space *space, bool last)
+u64 kvt_room_net(const struct kvt_space *space)
 {
+	bool small = kvt_room_small(space);
+	u64 room = 0;
 	u32 i;
 
 	for (i = 0; i < space->devs->nr; i++) {
-		struct kvt_part *part = &space->part[i];
+		const struct kvt_part *part = &space->part[i];
+		u32 keep = kept_besides(part, directories(part, 2)) + BASES_TAIL;
+		u32 nr = READ_ONCE(part->segs.nr_free);
 
-		if (last)
-			WRITE_ONCE(part->segs.leave, 0);
-		else if (READ_ONCE(part->segs.nr_free) < kvt_room_keep(part, KVT_ROOM_SAVE))
-			return KVT_LOG_NO_ROOM;
+		room += (nr > keep ? nr - keep : 0) * kvt_room_segment(part, small);
 	}
-	return 0;
+	return room - room / CHECKPOINT_PADDING;
 }
-KVT_EXPORT_FOR_TESTS(kvt_room_step_begin);
+KVT_EXPORT_FOR_TESTS(kvt_room_net);
 
 /**
- * kvt_room_describes() - whether a directory is a small part of a checkpoint
+ * kvt_room_step_rest() - let the next step use what others leave
+ * @space: the space; kvt_room_step() was called before
+ * @stopped: as passed to kvt_room_step()
+ *
+ * Context: process context; under the log's checkpoint_lock.
+ */
+void kvt_room_step_rest(struct kvt_space *space, bool stopped)
+{
+	steps_leave(space, stopped, true);
+}
+KVT_EXPORT_FOR_TESTS(kvt_room_step_rest);
+
+/**
+ * kvt_room_describes() - whether the directory is a small part of a checkpoint
  * @space: the space
- * @bytes: of the directory's records
  *
  * It is always a small part of a checkpoint that writes everything: all ranges have their full
  * size then.
  *
  * Return: false if it may take more than is kept for checkpoints.
  */
-bool kvt_room_describes(const struct kvt_space *space, u64 bytes)
+bool kvt_room_describes(const struct kvt_space *space)
 {
-	u64 least = kvt_live_bytes(space) / (2 * CHECKPOINT_PADDING);
+	u64 least = kvt_live_bytes(space) / (2 * CHECKPOINT_PADDING), bytes = space->directory;
 	u32 i;
 
 	for (i = 0; i < space->devs->nr; i++)
@@ -657,6 +821,19 @@ bool kvt_room_ends(const struct kvt_part *part, u32 carried)
 KVT_EXPORT_FOR_TESTS(kvt_room_ends);
 
 /**
+ * kvt_room_secures() - whether a life can begin only in order to carry the last epoch
+ * @part: of the space, on a device
+ * @carried: segments that the carried epoch takes
+ *
+ * Return: false if there is no room for it.
+ */
+bool kvt_room_secures(const struct kvt_part *part, u32 carried)
+{
+	return part->segs.nr_free >= COMMIT_FIRST + carried;
+}
+KVT_EXPORT_FOR_TESTS(kvt_room_secures);
+
+/**
  * kvt_room_slow() - whether an attach would take long because of the log
  * @space: the space
  *
@@ -695,7 +872,8 @@ static enum kvtree_log_kind room_kind(enum kvt_room room)
 	case KVT_ROOM_STREAM:
 	case KVT_ROOM_DRAIN:
 		return KVTREE_LOG_KIND_STREAM;
-	case KVT_ROOM_SAVE:
+	case KVT_ROOM_BASES:
+	case KVT_ROOM_REST:
 		return KVTREE_LOG_KIND_CHECKPOINT;
 	default:
 		return KVTREE_LOG_KIND_COMMIT;
@@ -733,6 +911,32 @@ bool kvt_room_grows(struct kvt_space *space)
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_grows);
 
+/**
+ * kvt_room_regrows() - whether the store may grow when useless segments are free
+ * @space: the space; a checkpoint has ended
+ *
+ * Context: process context; under the log's checkpoint_lock.
+ *
+ * Return: false if streams get no segment then.
+ */
+bool kvt_room_regrows(const struct kvt_space *space)
+{
+	const struct kvt_seg_table *segs;
+	const struct kvt_part *part;
+	u32 keep, i;
+
+	for (i = 0; i < space->devs->nr; i++) {
+		part = &space->part[i];
+		segs = &part->segs;
+		keep = kept_with(part, READ_ONCE(segs->nr_base) - segs->useless_bases) +
+		       COMMIT_MORE + !!kvt_part_streams(part);
+		if (READ_ONCE(segs->nr_free) + segs->useless < keep)
+			return false;
+	}
+	return true;
+}
+KVT_EXPORT_FOR_TESTS(kvt_room_regrows);
+
 /* Take a free segment, if one is left for this use. */
 static int room_find(struct kvt_part *part, enum kvt_room room, struct kvt_log_pos *pos)
 {
@@ -745,6 +949,8 @@ static int room_find(struct kvt_part *part, enum kvt_room room, struct kvt_log_p
 	spin_lock(&segs->lock);
 	err = kvt_segs_take(segs, kvt_room_keep(part, room), saved ? KVT_SEG_NEW : KVT_SEG_LOG,
 			    pos);
+	if (!err && room == KVT_ROOM_BASES)
+		kvt_segs_base(segs, pos->segment, true);
 	spin_unlock(&segs->lock);
 	return err;
 }

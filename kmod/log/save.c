@@ -88,7 +88,7 @@ struct saver {
 
 struct saving {
 	struct kvt_saved *saved;
-	bool unasked;			/* no caller waits for the checkpoint */
+	const struct kvt_checkpoints *cps;
 	struct task_struct *task;	/* the task that makes it */
 	int err;			/* the first error */
 	struct bound last;		/* the index's last key when saving began */
@@ -556,25 +556,35 @@ static void saver_rest(struct kvt_log *log, ktime_t since)
 		fsleep(clamp_t(s64, worked / 2, 1, REST_MAX));
 }
 
-/*
- * The reason to stop saving; 0: go on.  A machine that is about to sleep waits for a checkpoint
- * that is made before a life begins, but not for others.
+/**
+ * kvt_save_ends() - find out whether a checkpoint has to end before it is complete
+ * @cps: the checkpoints
+ * @task: the task that makes it
+ *
+ * A machine that is about to sleep waits for a checkpoint that is made before a life begins, but
+ * not for others.
+ *
+ * Context: any.
+ *
+ * Return: 0: it goes on; -EIO; -EINTR: a fatal signal came; KVT_LOG_SLEEPS.
  */
-static int saving_ends(const struct saving *saving)
+int kvt_save_ends(const struct kvt_checkpoints *cps, struct task_struct *task)
 {
-	const struct kvt_log *log = saving->saved->log;
-	int err = READ_ONCE(saving->err);
+	const struct kvt_log *log = &cps->commits.log;
 
-	if (err)
-		return err;
 	if (READ_ONCE(log->state.error))
 		return -EIO;
-	if (fatal_signal_pending(saving->task))
+	if (fatal_signal_pending(task))
 		return -EINTR;
 	/* A detach makes a checkpoint of its own if it has to. */
-	if (saving->unasked && test_bit(KVT_LOG_CLOSED, &log->state.flags))
+	if (cps->unasked && test_bit(KVT_LOG_CLOSED, &log->state.flags))
 		return KVT_LOG_SLEEPS;
 	return READ_ONCE(kvt_log_asleep) && log->state.alive ? KVT_LOG_SLEEPS : 0;
+}
+
+static int saving_ends(const struct saving *saving)
+{
+	return READ_ONCE(saving->err) ?: kvt_save_ends(saving->cps, saving->task);
 }
 
 /* Save a batch of values. */
@@ -759,7 +769,7 @@ int kvt_save(struct kvt_saved *saved, struct kvt_checkpoints *cps, u64 epoch)
 	if (!saving)
 		return -ENOMEM;
 	saving->saved = saved;
-	saving->unasked = cps->unasked;
+	saving->cps = cps;
 	saving->task = current;
 	err = saving_init(saving, max, epoch);
 	if (!err) {

@@ -21,13 +21,14 @@
  */
 int kvt_saved_room(struct kvt_saved *saved, u32 i, enum kvt_place place, u32 blocks)
 {
+	enum kvt_room room = place == KVT_PLACE_BASES ? KVT_ROOM_BASES : KVT_ROOM_REST;
 	struct kvt_part *part = &saved->log->space.part[i];
 
 	if (blocks > le32_to_cpu(part->dev->super->segment_blocks) - 1)
 		return KVT_LOG_NO_ROOM;
 	if (kvt_part_fits(part, &part->image[place], blocks))
 		return 0;
-	return kvt_room_take(part, KVT_ROOM_SAVE, 0, &part->image[place]);
+	return kvt_room_take(part, room, 0, &part->image[place]);
 }
 
 /* Choose the device in @devs that has got the smallest part of its share so far. */

@@ -189,6 +189,14 @@ static bool log_has_time(const struct kvt_log *log)
 	       !test_bit(KVT_LOG_CLOSED, &log->state.flags) && !READ_ONCE(kvt_log_asleep);
 }
 
+/* Half of what streams may take now. */
+static u32 part_spare(const struct kvt_part *part)
+{
+	u32 keep = kvt_room_keep(part, KVT_ROOM_STREAM), nr = READ_ONCE(part->segs.nr_free);
+
+	return nr > keep ? (nr - keep) / 2 : 0;
+}
+
 /* Discard what was freed without it before, and is still free.  Writers may take the rest. */
 static void log_regain(struct kvt_log *log)
 {
@@ -198,8 +206,7 @@ static void log_regain(struct kvt_log *log)
 	for (i = 0; i < log->devs.nr; i++) {
 		part = &log->space.part[i];
 		while (log_has_time(log) &&
-		       kvt_segs_regain(&part->segs,
-				       min(KVT_GIVE_MAX, READ_ONCE(part->segs.nr_free) / 2)))
+		       kvt_segs_regain(&part->segs, min(KVT_GIVE_MAX, part_spare(part))))
 			kvt_segs_give(part, U32_MAX, true);
 	}
 	log_resume(log);
@@ -276,42 +283,101 @@ static void step_free(struct kvt_round *round, bool counts)
 	bool last = !counts || round->step.last;
 	u32 i;
 
-	if (counts)
+	if (counts) {
 		step_keep(&round->step);
+		kvt_room_describe(&log->space, round->step.ranges->bytes);
+	}
 	for (i = 0; i < log->devs.nr; i++) {
 		kvt_segs_step_end(&log->space.part[i].segs, round->epoch, counts, last);
 		part_leave(&log->space.part[i]);
 		if (!last)
 			kvt_segs_give(&log->space.part[i], U32_MAX, false);
 	}
-	if (last)
-		log_give(log, counts);
+	if (!last)
+		return;
+	/* Writers that wait go on only if there is room for them and for the next checkpoint. */
+	round->helps = kvt_room_regrows(&log->space);
+	log_give(log, counts && (round->helps || !test_bit(KVT_LOG_FULL, &log->state.flags)));
+}
+
+/* Stop the writers, and make durable what they have written. */
+static int step_stop_writers(struct kvt_round *round)
+{
+	struct kvt_commits *commits = &round->all->commits;
+	struct kvt_log *log = &commits->log;
+	u64 epoch;
+	int err;
+
+	if (!test_bit(KVT_LOG_FULL, &log->state.flags))
+		kvt_room_stop_writers(&log->space);
+	mutex_lock(&commits->commit_lock);
+	/* Even if there is nothing: a writer that found room before may not have noted it yet. */
+	err = kvt_checkpoint_drain(commits, &epoch);
+	mutex_unlock(&commits->commit_lock);
+	round->stopped = !err;
+	return err;
 }
 
 /*
- * Choose the ranges.  Until the last step, recovery begins where it did before.  If a device lacks
- * the room that this step should leave, or the previous step found none, write all that is left:
- * the last step may use that room, and other devices may have some.
+ * Find out how much the next step may write.  Everything, if there is room for it; or if the
+ * previous step found none, since the last one may use what others leave.  Before a life begins,
+ * there is only one step if what recovery has found may not be stable: each other one relies on it.
  */
+static int step_room(struct kvt_round *round, u64 *room)
+{
+	struct kvt_commits *commits = &round->all->commits;
+	struct kvt_space *space = &commits->log.space;
+	struct kvt_room_step step = {
+		.tries = round->all->no_room + round->again, .stopped = round->stopped,
+	};
+	bool grows = !commits->log.state.alive || round->stopped || kvt_room_grows(space);
+	int err = 0;
+
+	*room = round->full ? kvt_room_step(space, &step) : U64_MAX;
+	if (*room == U64_MAX)
+		return 0;
+	if (round->rest)
+		kvt_room_step_rest(space, round->stopped);
+	if (round->rest || commits->carry.epoch) {
+		*room = U64_MAX;
+		return 0;
+	}
+	/* This takes time, so writers go on. */
+	if (!round->costs)
+		err = kvt_measure(round->all, round->step.saved.old, &round->costs);
+	if (!err && !grows) {
+		err = step_stop_writers(round);
+		step.stopped = true;
+		*room = kvt_room_step(space, &step);
+	}
+	return err;
+}
+
+/* Choose the ranges.  Until the last step, recovery begins where it did before. */
 static int step_plan(struct kvt_round *round)
 {
 	struct kvt_step *step = &round->step;
 	struct kvt_log *log = step->saved.log;
-	u64 before = le64_to_cpu(log->devs.dev[0].super->checkpoint.epoch);
-	u64 room = kvt_room_step(&log->space, round->directory, step->saved.tries, round->again);
-	int err;
+	u64 before = le64_to_cpu(log->devs.dev[0].super->checkpoint.epoch), room;
+	int err = step_room(round, &room);
 
-	if (room != U64_MAX && (round->rest || kvt_room_step_begin(&log->space, false)))
-		room = U64_MAX;
+	if (err)
+		return err;
+	step->saved.costs = round->costs;
 	err = kvt_plan(&step->saved, room);
 	step->last = !step->saved.left;
 	step->epoch = step->last ? round->epoch : before;
-	return err ?: kvt_room_step_begin(&log->space, step->last);
+	return err;
+}
+
+static bool step_wrote(const struct kvt_saved *saved, u32 i)
+{
+	return test_bit(i, saved->todo) && !test_bit(i, saved->left);
 }
 
 /*
- * Find the marks of the new ranges, and which of these are still to be written: those that the step
- * has left as they were.
+ * Find the marks of the new ranges, which of these are still to be written: those that the step has
+ * left as they were; and what each holds.
  */
 static int step_carry(struct kvt_round *round)
 {
@@ -323,14 +389,22 @@ static int step_carry(struct kvt_round *round)
 		return 0;
 	step->marks = kvcalloc(new->nr, sizeof(*step->marks), GFP_KERNEL);
 	step->todo = kvcalloc(BITS_TO_LONGS(new->nr), sizeof(*step->todo), GFP_KERNEL);
-	if (!step->marks || !step->todo)
+	step->costs = kvcalloc(new->nr, sizeof(*step->costs), GFP_KERNEL);
+	if (!step->marks || !step->todo || !step->costs)
 		return -ENOMEM;
-	for_each_set_bit(i, step->saved.left, old->nr) {
+	for (i = 0; i < new->nr; i++)
+		step->costs[i].bytes = kvt_log_range_bytes(new->range[i]);
+	for (i = 0; i < old->nr; i++) {
+		cond_resched();
+		if (step_wrote(&step->saved, i))
+			continue;
 		while (new->range[j] != old->range[i])
 			j++;
+		step->costs[j] = round->costs[i];
+		if (!test_bit(i, step->saved.left))
+			continue;
 		step->marks[j] = round->marks[i];
 		__set_bit(j, step->todo);
-		cond_resched();
 	}
 	return 0;
 }
@@ -350,22 +424,36 @@ static int step_write(struct kvt_round *round)
 	return step_carry(round) ?: step_take_effect(round);
 }
 
-/* The new ranges replace the old ones.  Drop the marks of what was written; carry the others. */
+/* The blocks of what a step has written on a device, but for the directory, which will not stay. */
+static u64 bases_blocks(const struct kvt_saved_dev *dev)
+{
+	u64 blocks = dev->blocks;
+	u32 i;
+
+	for (i = 0; i < dev->nr; i++)
+		blocks -= le32_to_cpu(dev->table->extents[i].blocks);
+	return blocks;
+}
+
+/* The new ranges replace the old ones.  Drop the marks of what was written; keep the others. */
 static void step_replace(struct kvt_round *round)
 {
+	struct kvt_log *log = &round->all->commits.log;
 	struct kvt_step *step = &round->step;
 	u32 i;
 
 	if (!step->last)
 		for_each_set_bit(i, step->saved.left, step->saved.old->nr)
 			round->marks[i] = KVT_MARK_NONE;
-	kvt_image_replace(&round->all->commits.log.image, step->ranges, round->marks);
+	kvt_image_replace(&log->image, step->ranges, round->marks);
 	kvfree(round->todo);
+	kvfree(round->costs);
 	round->marks = step->marks;
 	round->todo = step->todo;
+	round->costs = step->costs;
 	round->done = step->saved.done;
 	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++)
-		round->blocks[i] = step->saved.dev[i].blocks;
+		round->blocks[i] = bases_blocks(&step->saved.dev[i]);
 }
 
 static void step_discard(struct kvt_step *step)
@@ -376,6 +464,7 @@ static void step_discard(struct kvt_step *step)
 	}
 	kvfree(step->marks);
 	kvfree(step->todo);
+	kvfree(step->costs);
 }
 
 static void step_init(struct kvt_round *round)
@@ -391,7 +480,6 @@ static void step_init(struct kvt_round *round)
 	saved->todo = round->todo;
 	saved->done = round->done;
 	saved->size = round->full ? round->size : 0;
-	saved->tries = round->all->no_room;
 	mutex_init(&saved->lock);
 	step_share(round);
 	kvt_saved_done(saved, 0);

@@ -90,7 +90,7 @@ static bool log_fits(const struct kvt_log *log, struct kvt_live more)
 {
 	u64 bytes = kvt_live_bytes(&log->space) + more.bytes;
 
-	return likely(bytes <= log->space.any_max) || log_fits_small(log, more);
+	return likely(bytes <= READ_ONCE(log->space.any_max)) || log_fits_small(log, more);
 }
 
 static struct kvt_live change_live(const struct kvt_key *key, const struct kvt_value *old,
@@ -156,8 +156,6 @@ static void stream_dirty(struct kvt_stream *s)
 /* Schedule a commit, unless one is already scheduled. */
 static void log_dirty(struct kvt_log *log)
 {
-	/* Read after the epoch: pairs with commit_close(). */
-	smp_rmb();
 	if (test_bit(KVT_LOG_DIRTY, &log->state.flags) ||
 	    test_and_set_bit(KVT_LOG_DIRTY, &log->state.flags))
 		return;
@@ -198,6 +196,12 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 	smp_mb__after_spinlock();
 	stream_dirty(s);
 	note->epoch = READ_ONCE(log->state.epoch);
+	/*
+	 * FULL and DIRTY are read after the epoch.  Once writers are stopped and the open epoch is
+	 * closed, none finds room in the next one: see step_stop_writers().  DIRTY is cleared
+	 * before the next epoch is open: pairs with commit_close().
+	 */
+	smp_rmb();
 	err = reserve_check(log, version, more);
 	if (!err) {
 		buf = stream_buf(s, note->epoch, &size);

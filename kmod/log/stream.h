@@ -86,11 +86,6 @@ static inline u64 kvt_log_size_bytes(const struct kvt_log_size *size)
 	return size->len + size->outside_len;
 }
 
-static inline u32 kvt_log_record_size(u32 key_len, u32 len)
-{
-	return ALIGN(sizeof(struct kvtree_log_record) + key_len + len, 8);
-}
-
 struct kvt_log_size kvt_log_size_table(u32 key_len, const struct kvt_value *v);
 
 /* The size of a record.  @v: the value; NULL: a removal. */

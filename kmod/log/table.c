@@ -46,6 +46,13 @@ static bool state_is_image(enum kvt_seg_state state)
 	return state == KVT_SEG_CHECKPOINT || state == KVT_SEG_NEW;
 }
 
+static void segs_free(struct kvt_seg_table *segs, struct kvt_seg *seg)
+{
+	segs->nr_free++;
+	segs->nr_base -= seg->base;
+	seg->base = false;
+}
+
 /* Under the table's lock. */
 static void segs_set(struct kvt_seg_table *segs, u32 segment, enum kvt_seg_state state)
 {
@@ -54,7 +61,7 @@ static void segs_set(struct kvt_seg_table *segs, u32 segment, enum kvt_seg_state
 	if (seg->state == KVT_SEG_FREE && state != KVT_SEG_FREE)
 		segs->nr_free--;
 	else if (seg->state != KVT_SEG_FREE && state == KVT_SEG_FREE)
-		segs->nr_free++;
+		segs_free(segs, seg);
 	segs->nr_log += (state == KVT_SEG_LOG) - (seg->state == KVT_SEG_LOG);
 	segs->nr_image += state_is_image(state) - state_is_image(seg->state);
 	seg->state = state;
@@ -100,7 +107,8 @@ int kvt_segs_take(struct kvt_seg_table *segs, u32 keep, enum kvt_seg_state state
 		if (segs->seg[segment].state != KVT_SEG_FREE)
 			continue;
 		segs_set(segs, segment, state);
-		segs->taken += state == KVT_SEG_NEW;
+		if (state == KVT_SEG_NEW && segs->planned)
+			WRITE_ONCE(segs->planned, segs->planned - 1);
 		segs->seg[segment].open = true;
 		segs->seg[segment].epoch = 0;
 		segs->seg[segment].stale = false;
@@ -112,6 +120,21 @@ int kvt_segs_take(struct kvt_seg_table *segs, u32 keep, enum kvt_seg_state state
 	return KVT_LOG_NO_ROOM;
 }
 KVT_EXPORT_FOR_TESTS(kvt_segs_take);
+
+/**
+ * kvt_segs_base() - note whether a segment has bases, and nothing else
+ * @segs: the table
+ * @segment: which; not free
+ * @base: whether it has
+ *
+ * Context: process context; under the table's lock.
+ */
+void kvt_segs_base(struct kvt_seg_table *segs, u32 segment, bool base)
+{
+	segs->nr_base += base - segs->seg[segment].base;
+	segs->seg[segment].base = base;
+}
+KVT_EXPORT_FOR_TESTS(kvt_segs_base);
 
 /**
  * kvt_segs_used() - note that an epoch has records in a segment
@@ -144,39 +167,29 @@ static bool seg_replayed(const struct kvt_seg *seg, u64 epoch)
 	return seg->state == KVT_SEG_LOG && !seg->open && seg->epoch <= epoch;
 }
 
-/* Whether a checkpoint of an epoch will free a segment at its end; @full: it writes everything. */
-static bool seg_passes(const struct kvt_seg *seg, u64 epoch, bool full)
-{
-	return seg_replayed(seg, epoch) ||
-	       (full && seg->state == KVT_SEG_CHECKPOINT && !seg->made);
-}
-
 /**
  * kvt_segs_save_begin() - begin a checkpoint
  * @segs: the table
  * @epoch: the epoch that it contains
  * @full: it writes all that is live
- * @resumed: ... that the previous one did not
  *
- * This counts the segments that the checkpoint will free at least when it takes effect.
+ * This counts the segments of the log that the checkpoint will free when it takes effect.
  *
  * Context: process context, sleeps; under the log's checkpoint_lock.
  */
-void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch, bool full, bool resumed)
+void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch, bool full)
 {
 	u32 nr = 0, i;
 
 	for (i = 0; i < segs->nr; i++) {
 		spin_lock(&segs->lock);
-		if (full && !resumed)
-			segs->seg[i].made = false;
-		nr += seg_passes(&segs->seg[i], epoch, full);
+		nr += seg_replayed(&segs->seg[i], epoch);
 		spin_unlock(&segs->lock);
 		cond_resched();
 	}
 	spin_lock(&segs->lock);
-	segs->taken = 0;
 	segs->leave = 0;
+	segs->planned = 0;
 	segs->useless = nr;
 	segs->full = full;
 	segs->saving = true;
@@ -196,13 +209,10 @@ static void seg_step_end(struct kvt_seg_table *segs, u32 i, bool useless)
 {
 	struct kvt_seg *seg = &segs->seg[i];
 
-	if (useless) {
+	if (useless)
 		segs_set(segs, i, KVT_SEG_USELESS);
-		seg->made = false;
-	} else if (seg->state == KVT_SEG_NEW) {
+	else if (seg->state == KVT_SEG_NEW)
 		segs_set(segs, i, KVT_SEG_CHECKPOINT);
-		seg->made = segs->full;
-	}
 	seg->kept = false;
 }
 
@@ -218,7 +228,7 @@ static void seg_step_end(struct kvt_seg_table *segs, u32 i, bool useless)
  */
 void kvt_segs_step_end(struct kvt_seg_table *segs, u64 epoch, bool counts, bool last)
 {
-	u32 useless = 0, later = 0, i;
+	u32 useless = 0, bases = 0, later = 0, i;
 
 	for (i = 0; i < segs->nr; i++) {
 		struct kvt_seg *seg = &segs->seg[i];
@@ -228,14 +238,16 @@ void kvt_segs_step_end(struct kvt_seg_table *segs, u64 epoch, bool counts, bool 
 		none = counts ? seg_useless(seg, epoch, last) : seg->state == KVT_SEG_NEW;
 		seg_step_end(segs, i, none);
 		useless += none;
-		later += seg_passes(seg, epoch, segs->full);
+		bases += none && seg->base;
+		later += seg_replayed(seg, epoch);
 		spin_unlock(&segs->lock);
 		cond_resched();
 	}
 	spin_lock(&segs->lock);
 	segs->useless = last ? useless : later;
-	segs->taken = 0;
+	segs->useless_bases = bases;
 	segs->leave = 0;
+	segs->planned = 0;
 	segs->saving = !last;
 	spin_unlock(&segs->lock);
 }

@@ -408,9 +408,15 @@ static const struct lp {
 	{ ",,d,,w", "..DBbb" },
 };
 
+/* The letters that are segments, and of these, the one that has more than bases. */
+#define LP_SEGMENTS	128
+#define LP_MIXED	'z'
+
 /* A plan under test, with its own ranges and marks. */
 struct lp_saved {
 	struct kunit *test;
+	struct kvt_log *log;
+	struct kvt_live costs[16];
 	struct kvt_log_directory old;
 	struct kvt_saved saved;
 };
@@ -422,6 +428,40 @@ static void lp_free(void *arg)
 	kvfree(lp->saved.jobs);
 	kvfree(lp->saved.left);
 	kvt_log_directory_free(&lp->old);
+	kvfree(lp->log);
+}
+
+/* A log with two devices: the first one has larger segments. */
+static void lp_log(struct lp_saved *lp)
+{
+	struct kunit *test = lp->test;
+	struct kvtree_log_super *super;
+	struct kvt_part *part;
+	u32 i, j;
+
+	lp->log = kvzalloc(sizeof(*lp->log), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, lp->log);
+	lp->log->space.devs = &lp->log->devs;
+	lp->log->space.shares = 2;
+	lp->log->devs.nr = 2;
+	for (i = 0; i < 2; i++) {
+		part = &lp->log->space.part[i];
+		part->segs.nr = LP_SEGMENTS;
+		part->segs.nr_free = LP_SEGMENTS;
+		part->share = 1;
+		part->space = &lp->log->space;
+		part->dev = &lp->log->devs.dev[i];
+		super = kunit_kzalloc(test, sizeof(*super), GFP_KERNEL);
+		part->segs.seg = kunit_kcalloc(test, LP_SEGMENTS, sizeof(*part->segs.seg),
+					       GFP_KERNEL);
+		KUNIT_ASSERT_TRUE(test, super && part->segs.seg);
+		super->segment_blocks = cpu_to_le32(KVTREE_LOG_SEGMENT_MIN * (2 - i));
+		part->dev->super = super;
+		for (j = 0; j < LP_SEGMENTS; j++)
+			part->segs.seg[j].base = j != LP_MIXED;
+	}
+	lp->saved.log = lp->log;
+	lp->saved.costs = lp->costs;
 }
 
 static struct lp_saved *lp_new(struct kunit *test, u32 nr)
@@ -435,10 +475,11 @@ static struct lp_saved *lp_new(struct kunit *test, u32 nr)
 	lp->old.range = kvmalloc_array(nr, sizeof(*lp->old.range), GFP_KERNEL);
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, lp_free, lp));
 	KUNIT_ASSERT_TRUE(test, lp->saved.marks && lp->old.range);
+	lp_log(lp);
 	return lp;
 }
 
-static void lp_plan_step(struct lp_saved *lp, const unsigned long *todo, u64 room)
+static void lp_plan_step(struct lp_saved *lp, unsigned long *todo, u64 room)
 {
 	kvfree(lp->saved.jobs);
 	kvfree(lp->saved.left);
@@ -563,17 +604,17 @@ static void what_is_written_of_each_range_is_as_little_as_may_be(struct kunit *t
 }
 
 /*
- * Ranges: a letter is the segment of the base, and the range is small if it is a capital; '-' is
- * empty, and '+' has changed since.  There is room for some ranges of full size.
+ * Ranges: a letter is the segment of the base, on the first device, and the range is small if it is
+ * a capital; a digit is a smaller segment, on the second device; '-' and '+' have no base.  There
+ * is room for some ranges of full size.
  */
 static const struct lp_step {
 	const char *ranges;
 	u32 room;
 	const char *jobs;
-	const char *changed;	/* 'x': the range has changed; NULL: only those with '+' */
-	u32 more;		/* live in ranges that have changed, beyond what was written */
+	const char *costs;	/* of each range, in full ranges; '.': as much as was written */
 	const char *todo;	/* 'x': the range must be written; NULL: all must */
-	u32 tries;		/* for which there was no room */
+	bool tight;		/* there is no room for more than is freed */
 } lg_steps[] = {
 	{ "aabbbc", 1, ".....B" },
 	{ "aabbbc", 3, "Bb...B" },
@@ -591,17 +632,34 @@ static const struct lp_step {
 	{ "bbBBa", 2, "..Bbb" },
 	{ "bBBBBBBBBBa", 2, "..Bbbbbbbbb" },
 	{ "abBbb", 2, "B...." },
-	{ "+ab+", 3, ".Bb.", .more = 4 },
-	{ "+ab+", 6, "Bbbb", .more = 4 },
+	{ "+ab+", 3, ".Bb.", "2..2" },
+	{ "+ab+", 6, "Bbbb", "2..2" },
 	{ "aab", 2, "..B" },
-	{ "aab", 2, "Bb.", .changed = "..x", .more = 2 },
-	{ "aab", 2, "..B", .changed = "x..", .more = 2 },
-	{ "aab", 2, "Bb.", .tries = 1 },
-	{ "aabbbc", 3, "..Bbb.", .tries = 2 },
-	{ "aaa", 1, "Bbb", .tries = 1 },
+	{ "aab", 2, "Bb.", "..3" },
+	{ "aab", 2, "..B", "3.." },
+	{ "aab", 2, "Bb.", "003" },
 	{ "aaabb", 2, "...Bb", .todo = "x..xx" },
 	{ "aaabb", 3, "B..Bb", .todo = "x..xx" },
-	{ "aaa+b", 2, "B...B", .todo = "x..xx", .more = 4 },
+	{ "aaa+b", 2, "B...B", "...4.", "x..xx" },
+	/* A larger segment is worth more; one that others use as well is worth nothing. */
+	{ "1a", 1, ".B", "12" },
+	{ "1a1", 2, ".B.", "1.1" },
+	{ "1a", 3, "Bb", "12" },
+	{ "za", 1, ".B", "12" },
+	{ "za+", 1, ".B.", "129" },
+	/* Devices take turns. */
+	{ "ab12", 2, "B.B.", "1212" },
+	/*
+	 * If there is no room for what frees nothing, what shares its segment is written as well.
+	 */
+	{ "aab", 1, "B..", .todo = "x.." },
+	{ "aab", 1, "Bb.", .todo = "x..", .tight = true },
+	{ "aba", 1, "B.B", .todo = "x..", .tight = true },
+	{ "aab", 1, "..B", .todo = "x.x" },
+	{ "aaab", 1, "...B", .todo = "x..x", .tight = true },
+	{ "aab2", 2, "Bb..", .todo = "x...", .tight = true },
+	{ "zza", 1, "B..", .todo = "x..", .tight = true },
+	{ "+zz", 2, "Bb.", .todo = "xx.", .tight = true },
 };
 
 static void lp_step_ranges(struct lp_saved *lp, const struct lp_step *step, u32 bytes)
@@ -610,19 +668,20 @@ static void lp_step_ranges(struct lp_saved *lp, const struct lp_step *step, u32 
 	u32 i, size;
 	char what;
 
-	lp->saved.live = (u64)step->more * bytes;
 	for (i = 0; step->ranges[i]; i++) {
 		what = step->ranges[i];
 		size = isupper(what) ? bytes / 8 : bytes;
-		range = lp_add(lp, isalpha(what), size, 0);
+		range = lp_add(lp, isalnum(what), size, 0);
 		if (range->nr_pieces) {
+			range->piece[0].dev = !!isdigit(what);
 			range->piece[0].pos.segment = tolower(what);
-			lp->saved.live += size;
+			lp->costs[i].bytes = size;
 		}
-		if (what == '+' || (step->changed && step->changed[i] == 'x'))
+		if (step->costs && isdigit(step->costs[i]))
+			lp->costs[i].bytes = (step->costs[i] - '0') * bytes;
+		if (what == '+')
 			lp->saved.marks[i] = KVT_MARK_WHOLE;
 	}
-	lp->saved.tries = step->tries;
 }
 
 /* Make the step's plan.  Returns whether it leaves something to later steps. */
@@ -633,6 +692,8 @@ static bool lp_step_plan(struct lp_saved *lp, const struct lp_step *step, u32 by
 	u32 i;
 
 	bitmap_zero(todo, 16);
+	for (i = 0; step->tight && i < lp->log->devs.nr; i++)
+		lp->log->space.part[i].segs.nr_free = 0;
 	for (i = 0; i < lp->old.nr; i++)
 		__assign_bit(i, todo, !step->todo || step->todo[i] == 'x');
 	lp_plan_step(lp, todo, step->room * bytes);
@@ -715,10 +776,7 @@ static void a_checkpoint_frees_as_much_as_it_says(struct kunit *test)
 	kvt_segs_mark(segs, 1, KVT_SEG_CHECKPOINT, 0);
 	kvt_segs_mark(segs, 2, KVT_SEG_LOG, 5);
 	kvt_segs_mark(segs, 3, KVT_SEG_LOG, 6);
-	kvt_segs_save_begin(segs, 5, true, false);
-	KUNIT_EXPECT_EQ(test, 3, segs->useless);
-	/* Whether it keeps segments of earlier checkpoints is not known yet. */
-	kvt_segs_save_begin(segs, 5, false, false);
+	kvt_segs_save_begin(segs, 5, true);
 	KUNIT_EXPECT_EQ(test, 1, segs->useless);
 	kvt_segs_mark(segs, 4, KVT_SEG_NEW, 0);
 	segs->seg[0].kept = true;
@@ -731,7 +789,7 @@ static void a_checkpoint_frees_as_much_as_it_says(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, KVT_SEG_LOG, segs->seg[3].state);
 	KUNIT_EXPECT_EQ(test, KVT_SEG_CHECKPOINT, segs->seg[4].state);
 	/* A failed checkpoint frees what it has taken, and nothing else. */
-	kvt_segs_save_begin(segs, 6, false, false);
+	kvt_segs_save_begin(segs, 6, false);
 	kvt_segs_mark(segs, 5, KVT_SEG_NEW, 0);
 	kvt_segs_step_end(segs, 6, false, true);
 	KUNIT_EXPECT_EQ(test, 1, segs->useless);
@@ -765,8 +823,8 @@ static void a_step_frees_no_log_and_nothing_that_is_needed(struct kunit *test)
 	for (i = 0; i < 3; i++)
 		kvt_segs_mark(segs, i, KVT_SEG_CHECKPOINT, 0);
 	kvt_segs_mark(segs, 3, KVT_SEG_LOG, 5);
-	kvt_segs_save_begin(segs, 5, true, false);
-	KUNIT_EXPECT_EQ(test, 4, segs->useless);
+	kvt_segs_save_begin(segs, 5, true);
+	KUNIT_EXPECT_EQ(test, 1, segs->useless);
 	/* It writes bases to 4 and a directory to 5, and frees 0. */
 	kvt_segs_mark(segs, 4, KVT_SEG_NEW, 0);
 	kvt_segs_mark(segs, 5, KVT_SEG_NEW, 0);
@@ -774,9 +832,8 @@ static void a_step_frees_no_log_and_nothing_that_is_needed(struct kunit *test)
 		segs->seg[i].kept = i != 3;
 	kvt_segs_step_end(segs, 5, true, false);
 	segs_expect(test, segs, "ucclcc..");
-	/* The rest of what there was is freed at the end.  Until then all of the room is kept. */
-	KUNIT_EXPECT_EQ(test, 3, segs->useless);
-	KUNIT_EXPECT_EQ(test, 0, segs->taken);
+	/* The rest of what there was is freed at the end. */
+	KUNIT_EXPECT_EQ(test, 1, segs->useless);
 	KUNIT_EXPECT_TRUE(test, segs->saving);
 	/* The next step fails. */
 	kvt_segs_mark(segs, 6, KVT_SEG_NEW, 0);
@@ -784,12 +841,42 @@ static void a_step_frees_no_log_and_nothing_that_is_needed(struct kunit *test)
 	segs_expect(test, segs, "ucclccu.");
 	KUNIT_EXPECT_FALSE(test, segs->saving);
 	/* Another checkpoint, in one step. */
-	kvt_segs_save_begin(segs, 5, true, false);
-	KUNIT_EXPECT_EQ(test, 5, segs->useless);
+	kvt_segs_save_begin(segs, 5, true);
 	kvt_segs_mark(segs, 7, KVT_SEG_NEW, 0);
 	segs->seg[7].kept = true;
 	kvt_segs_step_end(segs, 5, true, true);
 	segs_expect(test, segs, "uuuuuuuc");
+}
+
+/* Until then there is no room for what the next checkpoint writes in its place. */
+static void a_segment_of_bases_counts_until_it_is_free(struct kunit *test)
+{
+	struct kvt_part *part = kunit_kzalloc(test, sizeof(*part), GFP_KERNEL);
+	struct kvt_seg_table *segs = &part->segs;
+
+	KUNIT_ASSERT_NOT_NULL(test, part);
+	KUNIT_ASSERT_EQ(test, 0, kvt_segs_init(segs, 8));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, segs_free, segs));
+	kvt_segs_mark(segs, 0, KVT_SEG_NEW, 0);
+	kvt_segs_mark(segs, 1, KVT_SEG_CHECKPOINT, 0);
+	kvt_segs_base(segs, 0, true);
+	kvt_segs_base(segs, 0, true);
+	KUNIT_EXPECT_EQ(test, 1, segs->nr_base);
+	segs->seg[0].kept = true;
+	kvt_segs_save_begin(segs, 5, true);
+	kvt_segs_step_end(segs, 5, true, true);
+	KUNIT_EXPECT_EQ(test, 1, segs->nr_base);
+	kvt_segs_save_begin(segs, 5, true);
+	kvt_segs_step_end(segs, 5, true, true);
+	segs_expect(test, segs, "uu......");
+	KUNIT_EXPECT_EQ(test, 1, segs->nr_base);
+	kvt_segs_give(part, U32_MAX, false);
+	KUNIT_EXPECT_EQ(test, 0, segs->nr_base);
+	kvt_segs_mark(segs, 0, KVT_SEG_NEW, 0);
+	KUNIT_EXPECT_EQ(test, 0, segs->nr_base);
+	kvt_segs_base(segs, 0, true);
+	kvt_segs_base(segs, 0, false);
+	KUNIT_EXPECT_EQ(test, 0, segs->nr_base);
 }
 
 /* The steps of a checkpoint free segments without a discard.  Some are taken by later steps. */
@@ -831,6 +918,7 @@ static struct kunit_case log_ranges_cases[] = {
 	KUNIT_CASE(how_many_pieces_are_many_differs),
 	KUNIT_CASE(a_checkpoint_frees_as_much_as_it_says),
 	KUNIT_CASE(a_step_frees_no_log_and_nothing_that_is_needed),
+	KUNIT_CASE(a_segment_of_bases_counts_until_it_is_free),
 	KUNIT_CASE(what_was_freed_without_a_discard_is_discarded_later),
 	{}
 };

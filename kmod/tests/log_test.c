@@ -1287,9 +1287,9 @@ static int restoring_run(void *arg)
 }
 
 /* Whether the thread waits for the workers, or has ended before they have. */
-static bool restoring_waits(const struct restoring *r)
+static bool restoring_waits(struct restoring *r)
 {
-	return completion_done((struct completion *)&r->thread.done) ||
+	return completion_done(&r->thread.done) ||
 	       (READ_ONCE(r->visits_last) && !task_is_running(r->thread.task));
 }
 

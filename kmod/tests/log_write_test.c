@@ -680,10 +680,9 @@ static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 {
 	struct lw *lw = lw_new(test);
 	struct kvt_part *part = &lw->log->space.part[0];
-	u32 nr, fourths, taken, need, last;
+	u32 nr, fourths, need, keep, i;
 	u64 live;
 
-	part->segs.full = true;
 	for (nr = 64; nr < 1U << 20; nr *= 4) {
 		part->segs.nr = nr;
 		kvt_room_init(&lw->log->space, lw->log->nr_streams);
@@ -693,16 +692,19 @@ static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 			percpu_counter_set(&lw->log->space.live, live);
 			/* One more for the directory and the table. */
 			need = DIV_ROUND_UP_ULL(live, lw_segment(part)) + 1;
-			last = kvt_room_keep(part, KVT_ROOM_SAVE);
-			KUNIT_EXPECT_LE(test, need + last, kvt_room_keep(part, KVT_ROOM_COMMIT));
-			KUNIT_EXPECT_LT(test, need + last, kvt_room_keep(part, KVT_ROOM_STREAM));
-			part->segs.saving = true;
-			for (taken = 0; taken < need; taken++) {
-				part->segs.taken = taken;
-				KUNIT_EXPECT_LE(test, need - taken + last,
+			keep = kvt_room_keep(part, KVT_ROOM_COMMIT);
+			KUNIT_EXPECT_LT(test, need, keep);
+			KUNIT_EXPECT_LT(test, keep, kvt_room_keep(part, KVT_ROOM_STREAM));
+			/* The segments that bases have will become free. */
+			for (i = 1; lw->log->space.steps && i <= need; i++) {
+				part->segs.nr_base = i;
+				KUNIT_EXPECT_EQ(test, keep - i,
 						kvt_room_keep(part, KVT_ROOM_COMMIT));
 			}
-			part->segs.saving = false;
+			/* Steps need some, however many others they free. */
+			part->segs.nr_base = nr;
+			KUNIT_EXPECT_LT(test, 0, kvt_room_keep(part, KVT_ROOM_COMMIT));
+			part->segs.nr_base = 0;
 		}
 	}
 	part->segs.nr = LW_SEGMENTS;
@@ -711,6 +713,7 @@ static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 /* What a step may write fits, with padding, between what is free and what it must leave. */
 static void a_step_leaves_the_room_for_its_end(struct kunit *test)
 {
+	const struct kvt_room_step first = {}, late = { .tries = 1 }, tried = { .tries = 2 };
 	struct lw *lw = lw_new(test);
 	struct kvt_space *space = &lw->log->space;
 	struct kvt_part *part = &space->part[0];
@@ -723,55 +726,123 @@ static void a_step_leaves_the_room_for_its_end(struct kunit *test)
 	/* More is live than there is room for. */
 	percpu_counter_set(&space->live, LW_SEGMENTS * lw_segment(part));
 	for (part->segs.nr_free = 0; part->segs.nr_free < LW_SEGMENTS; part->segs.nr_free++) {
-		room = kvt_room_step(space, 0, 0, false);
-		keep = kvt_room_keep(part, KVT_ROOM_SAVE) + KVT_PLACES;
+		room = kvt_room_step(space, &first);
+		keep = kvt_room_keep(part, KVT_ROOM_BASES) + KVT_PLACES;
 		left = part->segs.nr_free > keep ? part->segs.nr_free - keep : 0;
 		KUNIT_EXPECT_EQ(test, left, !!room * left);
-		KUNIT_EXPECT_LE(test, room + room / 8, left * lw_segment(part));
-		KUNIT_EXPECT_EQ(test, room / 4, kvt_room_step(space, 0, 2, false));
-		KUNIT_EXPECT_EQ(test, room / 2, kvt_room_step(space, room - room / 2, 0, false));
-		KUNIT_EXPECT_EQ(test, 0, kvt_room_step(space, left * lw_segment(part), 0, false));
-		KUNIT_EXPECT_EQ(test, room, kvt_room_step(space, 0, 0, true));
-		KUNIT_EXPECT_EQ(test, part->segs.nr_free + KVT_PLACES < keep ? KVT_LOG_NO_ROOM : 0,
-				kvt_room_step_begin(space, false));
-		KUNIT_EXPECT_EQ(test, 0, kvt_room_step_begin(space, true));
+		KUNIT_EXPECT_LE(test, room + room / 8,
+				left * kvt_room_segment(part, kvt_room_small(space)));
+		KUNIT_EXPECT_EQ(test, room / 4, kvt_room_step(space, &tried));
+		space->directory = room - room / 2;
+		KUNIT_EXPECT_EQ(test, room / 2, kvt_room_step(space, &first));
+		space->directory = left * kvt_room_segment(part, kvt_room_small(space));
+		KUNIT_EXPECT_EQ(test, 0, kvt_room_step(space, &first));
+		space->directory = 0;
 	}
-	/* Then there is room for everything, and steps that are wanted must not take it. */
-	part->segs.leave = 0;
+	/* Then there is room for everything. */
 	percpu_counter_set(&space->live, 0);
-	part->segs.nr_free = kvt_room_keep(part, KVT_ROOM_SAVE) + KVT_PLACES;
-	KUNIT_EXPECT_EQ(test, U64_MAX, kvt_room_step(space, 0, 0, false));
-	KUNIT_EXPECT_EQ(test, U64_MAX, kvt_room_step(space, 0, 1, true));
-	KUNIT_EXPECT_NE(test, U64_MAX, kvt_room_step(space, 0, 1, false));
-	part->segs.nr_free = 0;
-	lw->log->state.alive = false;
-	KUNIT_EXPECT_EQ(test, U64_MAX, kvt_room_step(space, 0, 0, false));
+	kvt_room_step_rest(space, false);
+	part->segs.nr_free = kvt_room_keep(part, KVT_ROOM_BASES) + KVT_PLACES;
+	KUNIT_EXPECT_EQ(test, U64_MAX, kvt_room_step(space, &first));
+	KUNIT_EXPECT_NE(test, U64_MAX, kvt_room_step(space, &late));
 	part->segs.nr_free = was;
+}
+
+/*
+ * While writers go on, a step leaves room for its end and for that of the next one; once they are
+ * stopped, for commit records.  Before a life begins, nothing is committed.
+ */
+static void a_step_leaves_less_once_writers_are_stopped(struct kunit *test)
+{
+	const struct kvt_room_step goes = {}, stopped = { .stopped = true };
+	struct lw *lw = lw_new(test);
+	struct kvt_space *space = &lw->log->space;
+	struct kvt_part *part = &space->part[0];
+	bool was = space->steps;
+	u32 keep, logs;
+
+	space->steps = true;
+	logs = kvt_room_keep(part, KVT_ROOM_COMMIT);
+	part->segs.full = true;
+	part->segs.saving = true;
+	KUNIT_EXPECT_LT(test, logs, kvt_room_keep(part, KVT_ROOM_COMMIT));
+	percpu_counter_set(&space->live, LW_SEGMENTS * lw_segment(part));
+	kvt_room_step(space, &stopped);
+	keep = kvt_room_keep(part, KVT_ROOM_BASES);
+	kvt_room_step(space, &goes);
+	KUNIT_EXPECT_LT(test, keep, kvt_room_keep(part, KVT_ROOM_BASES));
+	kvt_room_step_rest(space, true);
+	KUNIT_EXPECT_GT(test, keep, kvt_room_keep(part, KVT_ROOM_BASES));
+	KUNIT_EXPECT_LT(test, 0, kvt_room_keep(part, KVT_ROOM_BASES));
+	lw->log->state.alive = false;
+	KUNIT_EXPECT_EQ(test, 0, kvt_room_keep(part, KVT_ROOM_BASES));
+	space->steps = was;
+}
+
+/*
+ * While a step takes segments, streams and commits leave those that it has yet to take.  If writers
+ * go on, it is made smaller, so that they get some.
+ */
+static void what_a_step_may_take_streams_leave(struct kunit *test)
+{
+	const struct kvt_room_step goes = {}, stopped = { .stopped = true };
+	struct lw *lw = lw_new(test);
+	struct kvt_space *space = &lw->log->space;
+	struct kvt_seg_table *segs = &space->part[0].segs;
+	u32 was = segs->nr_free, nr, keep;
+	bool steps = space->steps;
+	struct kvt_log_pos pos;
+
+	space->steps = true;
+	space->part[0].dev->super->segment_blocks = cpu_to_le32(KVTREE_LOG_SEGMENT_MIN);
+	for (nr = 0; nr < LW_SEGMENTS; nr++)
+		segs->seg[nr].state = KVT_SEG_FREE;
+	segs->nr_free = LW_SEGMENTS;
+	segs->full = true;
+	segs->saving = true;
+	segs->nr_base = LW_SEGMENTS;
+	WRITE_ONCE(kvt_log_step_segments, 0);
+	/* More is live than there is room for. */
+	percpu_counter_set(&space->live, LW_SEGMENTS * lw_segment(&space->part[0]));
+	kvt_room_step(space, &stopped);
+	KUNIT_EXPECT_LE(test, segs->nr_free, kvt_room_keep(&space->part[0], KVT_ROOM_COMMIT));
+	kvt_room_step(space, &goes);
+	KUNIT_EXPECT_GT(test, segs->nr_free, kvt_room_keep(&space->part[0], KVT_ROOM_COMMIT));
+	keep = segs->leave;
+	for (nr = 0; !kvt_segs_take(segs, keep, KVT_SEG_NEW, &pos); nr++)
+		KUNIT_EXPECT_LE(test, min(segs->nr_free, segs->planned + keep),
+				kvt_room_keep(&space->part[0], KVT_ROOM_COMMIT));
+	KUNIT_EXPECT_LT(test, 0, nr);
+	KUNIT_EXPECT_EQ(test, 0, segs->planned);
+	WRITE_ONCE(kvt_log_step_segments, 1);
+	kvt_segs_step_end(segs, 0, false, true);
+	KUNIT_EXPECT_EQ(test, 0, segs->planned + segs->leave);
+	space->steps = steps;
+	segs->nr_base = 0;
+	segs->nr_free = was;
 }
 
 /* Each step writes the whole directory.  If it wrote little else, all of them would write much. */
 static void a_step_writes_more_than_a_directory(struct kunit *test)
 {
+	const struct kvt_room_step step = {};
 	struct lw *lw = lw_new(test);
 	struct kvt_space *space = &lw->log->space;
 	struct kvt_part *part = &space->part[0];
-	u32 was = part->segs.nr_free, least;
-	u64 directory, segment;
+	u32 was = part->segs.nr_free;
+	bool steps = space->steps;
+	u64 segment;
 
+	space->steps = true;
 	part->dev->super->segment_blocks = cpu_to_le32(KVTREE_LOG_SEGMENT_MIN);
 	segment = kvt_part_segment(part);
 	percpu_counter_set(&space->live, 100000 * segment);
 	part->segs.full = true;
 	part->segs.nr_free = 1000;
-	for (directory = 0; directory < 100 * segment; directory += segment / 3)
-		KUNIT_EXPECT_GE(test, kvt_room_step(space, directory, 0, false), directory / 2);
-	/* A checkpoint before the next life writes it, too, however little is live. */
-	percpu_counter_set(&space->live, 0);
-	kvt_room_step(space, 0, 1, false);
-	least = part->segs.leave;
-	kvt_room_step(space, directory, 1, false);
-	KUNIT_EXPECT_LE(test, directory, (part->segs.leave - least) * segment);
-	part->segs.leave = 0;
+	for (; space->directory < 100 * segment; space->directory += segment / 3)
+		KUNIT_EXPECT_GE(test, kvt_room_step(space, &step), space->directory / 2);
+	space->directory = 0;
+	space->steps = steps;
 	part->segs.nr_free = was;
 }
 
@@ -840,6 +911,45 @@ static void a_stream_takes_a_segment_if_all_devices_have_room(struct kunit *test
 	part[1].segs.nr_free = least;
 	KUNIT_EXPECT_EQ(test, 0, kvt_room_take(&part[0], KVT_ROOM_STREAM, 0, &pos));
 	KUNIT_EXPECT_EQ(test, LW_STREAM, pos.segment);
+}
+
+static atomic_t lw_asked;
+
+static void lw_count_work(struct work_struct *work)
+{
+	atomic_inc(&lw_asked);
+}
+
+/* How often a checkpoint is asked for when a segment is taken, of so many that are free. */
+static int lw_take_of(struct lw *lw, enum kvt_room room, u32 nr)
+{
+	struct kvt_log_state *state = &lw->log->state;
+	struct kvt_part *part = &lw->log->space.part[0];
+	struct kvt_log_pos pos;
+
+	part->segs.seg[LW_STREAM].state = KVT_SEG_FREE;
+	part->segs.nr_free = nr;
+	part->segs.nr_log = 1;
+	atomic_set(&lw_asked, 0);
+	KUNIT_EXPECT_EQ(lw->test, 0, kvt_room_take(part, room, 0, &pos));
+	flush_workqueue(state->wq);
+	return atomic_read(&lw_asked);
+}
+
+/* Whatever takes them: there is still room for more then. */
+static void the_last_segments_ask_for_a_checkpoint(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_part *part = &lw->log->space.part[0];
+	u32 least = kvt_room_keep(part, KVT_ROOM_STREAM);
+
+	lw_open_disk(lw);
+	lw->log->state.checkpoint.work.func = lw_count_work;
+	KUNIT_EXPECT_EQ(test, 0, lw_take_of(lw, KVT_ROOM_STREAM, least + 4));
+	KUNIT_EXPECT_EQ(test, 1, lw_take_of(lw, KVT_ROOM_STREAM, least + 2));
+	KUNIT_EXPECT_EQ(test, 0, lw_take_of(lw, KVT_ROOM_COMMIT, least + 4));
+	KUNIT_EXPECT_EQ(test, 1, lw_take_of(lw, KVT_ROOM_COMMIT, least + 2));
+	KUNIT_EXPECT_FALSE(test, test_bit(KVT_LOG_FULL, &lw->log->state.flags));
 }
 
 static void streams_make(struct lw *lw, u64 live)
@@ -975,9 +1085,9 @@ static void a_segment_stays_until_all_streams_epochs_are_of_no_use(struct kunit 
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, 1, 3, &pos));
 	KUNIT_ASSERT_EQ(test, 2, pos.segment);
 	part->segs.nr = 3;
-	kvt_segs_save_begin(&part->segs, 1, true, false);
+	kvt_segs_save_begin(&part->segs, 1, true);
 	KUNIT_EXPECT_EQ(test, 1, part->segs.useless);
-	kvt_segs_save_begin(&part->segs, 2, true, false);
+	kvt_segs_save_begin(&part->segs, 2, true);
 	KUNIT_EXPECT_EQ(test, 2, part->segs.useless);
 	part->segs.saving = false;
 	part->segs.nr = LW_SEGMENTS;
@@ -1127,6 +1237,8 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_table_describes_all_that_a_store_may_hold),
 	KUNIT_CASE(what_others_leave_is_enough_for_a_checkpoint),
 	KUNIT_CASE(a_step_leaves_the_room_for_its_end),
+	KUNIT_CASE(a_step_leaves_less_once_writers_are_stopped),
+	KUNIT_CASE(what_a_step_may_take_streams_leave),
 	KUNIT_CASE(a_step_writes_more_than_a_directory),
 	KUNIT_CASE(a_directory_leaves_room_for_the_table_behind_it),
 	KUNIT_CASE(checkpoints_without_room_are_counted_unless_they_make_some),
@@ -1136,6 +1248,7 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(streams_of_a_device_share_its_segment),
 	KUNIT_CASE(a_segment_stays_until_all_streams_epochs_are_of_no_use),
 	KUNIT_CASE(an_open_epoch_waits_until_what_fills_segments_is_durable),
+	KUNIT_CASE(the_last_segments_ask_for_a_checkpoint),
 	KUNIT_CASE(writers_that_wait_have_a_checkpoint_made_at_once),
 	KUNIT_CASE(the_last_extents_are_for_what_an_epoch_has_when_it_is_closed),
 	{}

@@ -330,7 +330,7 @@ TEST(time_until_a_store_is_idle_has_a_bound)
 }
 
 /* MiB of records, far fewer than a small disk takes until it asks for a checkpoint. */
-#define RECORDS	26
+#define RECORDS	10
 
 static void put_records(int fd)
 {

@@ -28,14 +28,17 @@
 
 static const char * const attrs[] = { "failslab", "fail_page_alloc" };
 
-/* No checkpoint finds memory, and so none makes room in the log. */
+/*
+ * No checkpoint finds the memory to begin, and so none makes room in the log, or takes it from the
+ * streams for a while: if they get none, there is none.
+ */
 static bool memory_fails(void)
 {
 	__u64 start, end;
 	size_t i;
 
 	if (access(KVT_DEBUGFS "failslab/require-start", F_OK) ||
-	    !kvt_function_range("kvt_save", &start, &end))
+	    !kvt_function_range("checkpoint_run", &start, &end))
 		return false;
 	kvt_knobs_of_memory();
 	for (i = 0; i < NR(attrs); i++) {

@@ -38,7 +38,7 @@ LOG = [
     ["ranges"],
     ["stream", "encode", "chunk", "note", "events"],
     ["commit", "carry"],
-    ["checkpoint", "step", "plan", "save", "saved", "supers"],
+    ["checkpoint", "step", "measure", "plan", "save", "saved", "supers"],
     ["life", "log", "sleep", "replay", "restore", "recount", "audit"],
 ]
 

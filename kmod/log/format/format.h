@@ -140,6 +140,12 @@ struct kvt_log_range {
 	struct kvt_log_piece piece[];	/* the oldest first */
 };
 
+/* The size of a record with a key, and @len bytes after it. */
+static inline u32 kvt_log_record_size(u32 key_len, u32 len)
+{
+	return ALIGN(sizeof(struct kvtree_log_record) + key_len + len, 8);
+}
+
 /* The size of all its pieces. */
 static inline u64 kvt_log_range_bytes(const struct kvt_log_range *range)
 {
