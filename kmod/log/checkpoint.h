@@ -115,6 +115,12 @@ static inline void kvt_saved_count(const struct kvt_saved *saved, u32 blocks)
 		     (u64)blocks * KVTREE_LOG_BLOCK);
 }
 
+/* Whether a step writes a range, of those that the checkpoint writes. */
+static inline bool kvt_saved_writes(const struct kvt_saved *saved, u32 i)
+{
+	return test_bit(i, saved->todo) && !(saved->left && test_bit(i, saved->left));
+}
+
 /* The size of a device's table with so many extents. */
 static inline u32 kvt_saved_table_blocks(u32 nr)
 {

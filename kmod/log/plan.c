@@ -104,12 +104,6 @@ static void plan_range(struct kvt_saved *saved, u32 i)
 		plan_base(saved, i);
 }
 
-/* Whether a range is written in this step, of those that the checkpoint writes. */
-static bool plan_has(const struct kvt_saved *saved, u32 i)
-{
-	return test_bit(i, saved->todo) && !(saved->left && test_bit(i, saved->left));
-}
-
 /*
  * Steps.  If there is no room for everything, a step writes those ranges first that free more than
  * they need.  A segment is free when all ranges with a base in it have been written again: these
@@ -237,7 +231,7 @@ static int plan_init(struct plan *plan, const struct kvt_saved *saved)
 
 	plan->small = kvt_room_small(&saved->log->space);
 	plan->members = kvmalloc_array(nr, sizeof(*plan->members), GFP_KERNEL);
-	/* While groups are made, there is one more: it is left out if nothing is to be written. */
+	/* And the one being made, which is left out if nothing of it must be written. */
 	plan->groups = kvmalloc_array(groups_max(saved) + 1, sizeof(*plan->groups), GFP_KERNEL);
 	if (!plan->members || !plan->groups)
 		return -ENOMEM;
@@ -371,8 +365,8 @@ static u64 plan_join(struct kvt_saved *saved, u32 i, u32 neighbour, u64 room)
 {
 	u64 bytes = kvt_log_range_bytes(saved->old->range[i]);
 
-	if (!test_bit(i, saved->left) || !plan_has(saved, neighbour) || !range_joins(saved, i) ||
-	    bytes > room)
+	if (!test_bit(i, saved->left) || !kvt_saved_writes(saved, neighbour) ||
+	    !range_joins(saved, i) || bytes > room)
 		return room;
 	__clear_bit(i, saved->left);
 	return room - bytes;
@@ -424,7 +418,7 @@ static void plan_todo(struct kvt_saved *saved)
 
 	for_each_set_bit(i, saved->todo, saved->old->nr) {
 		cond_resched();
-		if (!plan_has(saved, i))
+		if (!kvt_saved_writes(saved, i))
 			continue;
 		if (last && last->end == i)
 			last->end++;

@@ -57,7 +57,7 @@
 
 /* A step writes as much before it frees a segment; and it has an open segment at each place. */
 #define STEP_OPEN		(1 + BASES_TAIL + REST_TAIL)
-/* Divisors: the log gets this part of a device, and a directory is such a part of what is live. */
+/* Divisors: the log and a directory have room for this part of a device's segments. */
 #define LOG_PART		8
 #define DIRECTORY_PART		128
 
@@ -101,6 +101,11 @@ unsigned int kvt_log_step_segments = KVT_AUDITS ? 1 : 0;
 module_param_named(log_step_segments, kvt_log_step_segments, uint, 0644);
 MODULE_PARM_DESC(log_step_segments, "segments of a device that a checkpoint of everything writes before it frees others, if its directory is not larger; 0: as many as there is room for");
 KVT_EXPORT_FOR_TESTS(kvt_log_step_segments);
+
+static u32 beyond(u32 nr, u32 keep)
+{
+	return nr > keep ? nr - keep : 0;
+}
 
 /*
  * The bytes that a segment holds at least if all records are small.  A part of large segments is
@@ -214,25 +219,28 @@ static u32 directory_segments(const struct kvt_part *part, u32 nr)
 	return div_u64((u64)nr * part->segs.nr + DIRECTORY_PART - 1, DIRECTORY_PART);
 }
 
-/*
- * Segments that are left free for a checkpoint, besides those of its bases.  @two: segments for two
- * directories; as many as there are at a time if there are steps (S).
- */
-static u32 kept_besides(const struct kvt_part *part, u32 two)
+/* A checkpoint writes so many directories before it frees one. */
+static u32 nr_directories(const struct kvt_part *part)
+{
+	return part->space->steps ? 2 : 1;
+}
+
+/* S + E, without directories. */
+static u32 kept_besides(const struct kvt_part *part)
 {
 	if (part->space->steps)
-		return kept_for_ends(part) + STEP_OPEN + two;
-	return end_segments(part) + DIV_ROUND_UP(two, 2) + REST_TAIL;
+		return kept_for_ends(part) + STEP_OPEN;
+	return end_segments(part) + REST_TAIL;
 }
 
 /* Segments of a device that checkpoints cannot use for bases. */
 static u32 reserve_segments(const struct kvt_part *part)
 {
-	u32 open = min(kvt_part_streams(part), STREAMS_OPEN), rest = directory_segments(part, 1);
+	u32 open = min(kvt_part_streams(part), STREAMS_OPEN);
 	const struct reserve r = {
-		.keep = kept_besides(part, directory_segments(part, 2)),
+		.keep = kept_besides(part) + directory_segments(part, nr_directories(part)),
 		.tails = (part->space->steps ? 1 : 2) * BASES_TAIL,
-		.rest = rest + REST_TAIL,
+		.rest = directory_segments(part, 1) + REST_TAIL,
 		.filled = open * kvt_room_ahead(part),
 		.buffers = drain_segments(part),
 		.end = end_segments(part),
@@ -443,14 +451,20 @@ static u32 directories(const struct kvt_part *part, u32 nr)
 		   directory_segments(part, nr));
 }
 
+/* S + E. */
+static u32 kept_for_steps(const struct kvt_part *part)
+{
+	return kept_besides(part) + directories(part, nr_directories(part));
+}
+
 /* K: segments that are left free between checkpoints if so many have bases. */
 static u32 kept_with(const struct kvt_part *part, u32 bases)
 {
 	u32 most = checkpoint_most(part);
 
 	if (part->space->steps)
-		most = most > bases ? most - bases : 0;
-	return most + kept_besides(part, directories(part, 2));
+		most = beyond(most, bases);
+	return most + kept_for_steps(part);
 }
 
 static u32 kept(const struct kvt_part *part)
@@ -481,15 +495,11 @@ static u32 log_keep(const struct kvt_part *part)
  */
 static u32 save_keep(const struct kvt_part *part)
 {
-	u32 keep, useless;
-
 	if (!part->space->state->alive)
 		return 0;
 	if (READ_ONCE(part->segs.full))
 		return READ_ONCE(part->segs.leave);
-	keep = kept(part);
-	useless = READ_ONCE(part->segs.useless);
-	return end_segments(part) + (keep > useless ? keep - useless : 0);
+	return end_segments(part) + beyond(kept(part), READ_ONCE(part->segs.useless));
 }
 
 /**
@@ -516,6 +526,19 @@ u32 kvt_room_keep(const struct kvt_part *part, enum kvt_room room)
 	}
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_keep);
+
+/**
+ * kvt_room_left() - how many segments streams may take now
+ * @part: of the space, on a device
+ *
+ * Context: any.
+ *
+ * Return: a number of segments.
+ */
+u32 kvt_room_left(const struct kvt_part *part)
+{
+	return beyond(READ_ONCE(part->segs.nr_free), kvt_room_keep(part, KVT_ROOM_STREAM));
+}
 
 /* Whether any device has fewer segments left for the log than the log has there / @divisor. */
 static bool room_less(const struct kvt_space *space, u32 divisor)
@@ -596,11 +619,6 @@ static bool room_is_there(const struct kvt_space *space, u64 directory)
 	return true;
 }
 
-static void step_plans(struct kvt_part *part, u32 nr)
-{
-	WRITE_ONCE(part->segs.planned, nr);
-}
-
 /* Whether small steps are wanted, and there is always room for them. */
 static bool small_steps(const struct kvt_space *space)
 {
@@ -672,14 +690,14 @@ static void steps_leave(struct kvt_space *space, bool stopped, bool rest)
 static u64 step_bytes(struct kvt_part *part, u64 directory, bool stopped)
 {
 	u32 keep = save_keep(part) + BASES_TAIL + REST_TAIL, nr = READ_ONCE(part->segs.nr_free);
-	u32 logs = log_keep(part), spare = nr > logs ? nr - logs : 0;
+	u32 spare = beyond(nr, log_keep(part));
 
-	nr = nr > keep ? nr - keep : 0;
+	nr = beyond(nr, keep);
 	if (!stopped)
 		nr -= min(nr, spare / 2);
 	if (small_steps(part->space))
 		nr = min(nr, step_segments(part, directory));
-	step_plans(part, nr + BASES_TAIL + REST_TAIL);
+	WRITE_ONCE(part->segs.planned, nr + BASES_TAIL + REST_TAIL);
 	return nr * kvt_room_segment(part, kvt_room_small(part->space));
 }
 
@@ -703,10 +721,11 @@ u64 kvt_room_step(struct kvt_space *space, const struct kvt_room_step *step)
 
 	steps_leave(space, step->stopped, false);
 	for (i = 0; i < space->devs->nr; i++)
-		step_plans(&space->part[i], 0);
+		WRITE_ONCE(space->part[i].segs.planned, 0);
 	if (!(step->tries || small_steps(space)) && room_is_there(space, directory)) {
 		for (i = 0; i < space->devs->nr; i++)
-			step_plans(&space->part[i], whole_segments(&space->part[i], directory));
+			WRITE_ONCE(space->part[i].segs.planned,
+				   whole_segments(&space->part[i], directory));
 		return U64_MAX;
 	}
 	for (i = 0; i < space->devs->nr; i++)
@@ -732,10 +751,9 @@ u64 kvt_room_net(const struct kvt_space *space)
 
 	for (i = 0; i < space->devs->nr; i++) {
 		const struct kvt_part *part = &space->part[i];
-		u32 keep = kept_besides(part, directories(part, 2)) + BASES_TAIL;
-		u32 nr = READ_ONCE(part->segs.nr_free);
+		u32 nr = beyond(READ_ONCE(part->segs.nr_free), kept_for_steps(part) + BASES_TAIL);
 
-		room += (nr > keep ? nr - keep : 0) * kvt_room_segment(part, small);
+		room += nr * kvt_room_segment(part, small);
 	}
 	return room - room / CHECKPOINT_PADDING;
 }

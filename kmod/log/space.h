@@ -170,6 +170,7 @@ u32 kvt_room_streams(const struct kvt_space *space);
 void kvt_room_init(struct kvt_space *space, u32 nr_streams);
 void kvt_room_describe(struct kvt_space *space, u64 bytes);
 u32 kvt_room_keep(const struct kvt_part *part, enum kvt_room room);
+u32 kvt_room_left(const struct kvt_part *part);
 bool kvt_room_low(const struct kvt_space *space);
 bool kvt_room_short(const struct kvt_space *space);
 bool kvt_room_long(const struct kvt_space *space);

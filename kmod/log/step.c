@@ -189,15 +189,10 @@ static bool log_has_time(const struct kvt_log *log)
 	       !test_bit(KVT_LOG_CLOSED, &log->state.flags) && !READ_ONCE(kvt_log_asleep);
 }
 
-/* Half of what streams may take now. */
-static u32 part_spare(const struct kvt_part *part)
-{
-	u32 keep = kvt_room_keep(part, KVT_ROOM_STREAM), nr = READ_ONCE(part->segs.nr_free);
-
-	return nr > keep ? (nr - keep) / 2 : 0;
-}
-
-/* Discard what was freed without it before, and is still free.  Writers may take the rest. */
+/*
+ * Discard what was freed without it before, and is still free.  Writers may take half of what is
+ * left meanwhile.
+ */
 static void log_regain(struct kvt_log *log)
 {
 	struct kvt_part *part;
@@ -206,7 +201,7 @@ static void log_regain(struct kvt_log *log)
 	for (i = 0; i < log->devs.nr; i++) {
 		part = &log->space.part[i];
 		while (log_has_time(log) &&
-		       kvt_segs_regain(&part->segs, min(KVT_GIVE_MAX, part_spare(part))))
+		       kvt_segs_regain(&part->segs, min(KVT_GIVE_MAX, kvt_room_left(part) / 2)))
 			kvt_segs_give(part, U32_MAX, true);
 	}
 	log_resume(log);
@@ -370,11 +365,6 @@ static int step_plan(struct kvt_round *round)
 	return err;
 }
 
-static bool step_wrote(const struct kvt_saved *saved, u32 i)
-{
-	return test_bit(i, saved->todo) && !test_bit(i, saved->left);
-}
-
 /*
  * Find the marks of the new ranges, which of these are still to be written: those that the step has
  * left as they were; and what each holds.
@@ -396,7 +386,7 @@ static int step_carry(struct kvt_round *round)
 		step->costs[i].bytes = kvt_log_range_bytes(new->range[i]);
 	for (i = 0; i < old->nr; i++) {
 		cond_resched();
-		if (step_wrote(&step->saved, i))
+		if (kvt_saved_writes(&step->saved, i))
 			continue;
 		while (new->range[j] != old->range[i])
 			j++;

@@ -10,7 +10,8 @@
  * grown to since a stream took the last segment.  Nevertheless it must find room for each of its
  * steps, and for what is committed at their ends, and so must the next checkpoint.  After any step
  * there may be a crash; the next attach must be able to carry the last epoch, and to make a
- * checkpoint before it begins a life.  In between, there may be a checkpoint that leaves unchanged
+ * checkpoint before it begins a life.  A checkpoint may also be interrupted, and the next one goes
+ * on after everything has changed.  In between, there may be a checkpoint that leaves unchanged
  * ranges where they are, takes all that it may for others, and frees nothing but the log.
  */
 #include <linux/log2.h>
