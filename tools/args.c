@@ -127,7 +127,7 @@ static const struct argp_option of_store[] = {
 	{ .name = "engine", .key = 'E', .arg = "masstree|bwtree",
 	  .doc = "The index engine (the module's default, usually masstree)" },
 	{ .name = "page-size", .key = OPT_PAGE_SIZE, .arg = "N",
-	  .doc = "With bwtree: split a page at so many bytes, 256 to 16K (3072)" },
+	  .doc = "With bwtree: split a page at this many bytes, 256 to 16K (3072)" },
 	{ 0 }
 };
 

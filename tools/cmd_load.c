@@ -13,8 +13,8 @@
 
 #include "tool.h"
 
-#define BATCH_OPS	1024		/* run the list after so many operations */
-#define BATCH_BYTES	(1u << 20)	/* or so many bytes */
+#define BATCH_OPS	1024		/* run the list after this many operations */
+#define BATCH_BYTES	(1u << 20)	/* or this many bytes */
 #define COMPLAIN_MAX	10		/* errors to print with --keep-going */
 
 /* Options without a letter. */

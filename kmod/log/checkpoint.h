@@ -121,7 +121,7 @@ static inline bool kvt_saved_writes(const struct kvt_saved *saved, u32 i)
 	return test_bit(i, saved->todo) && !(saved->left && test_bit(i, saved->left));
 }
 
-/* The size of a device's table with so many extents. */
+/* The size of a device's table with this many extents. */
 static inline u32 kvt_saved_table_blocks(u32 nr)
 {
 	return DIV_ROUND_UP(struct_size_t(struct kvtree_log_table, extents, nr), KVTREE_LOG_BLOCK);

@@ -219,7 +219,7 @@ static u32 directory_segments(const struct kvt_part *part, u32 nr)
 	return div_u64((u64)nr * part->segs.nr + DIRECTORY_PART - 1, DIRECTORY_PART);
 }
 
-/* A checkpoint writes so many directories before it frees one. */
+/* The directories that a checkpoint writes before it frees one. */
 static u32 nr_directories(const struct kvt_part *part)
 {
 	return part->space->steps ? 2 : 1;
@@ -457,7 +457,7 @@ static u32 kept_for_steps(const struct kvt_part *part)
 	return kept_besides(part) + directories(part, nr_directories(part));
 }
 
-/* K: segments that are left free between checkpoints if so many have bases. */
+/* K: segments that are left free between checkpoints if this many have bases. */
 static u32 kept_with(const struct kvt_part *part, u32 bases)
 {
 	u32 most = checkpoint_most(part);

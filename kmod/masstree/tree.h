@@ -63,7 +63,7 @@ struct mt_tree {
 	struct mutex table_lock;	/* serializes makers */
 	struct mt_table *table_made;	/* the last one */
 	bool tabling;			/* there is one, or one is being made */
-	int table_enough;		/* make another after so many changes ... */
+	int table_enough;		/* make another after this many changes ... */
 	atomic_t table_changes;		/* ... of inner nodes, since it was begun */
 	raw_spinlock_t table_swap;	/* of @table and @table_turns */
 	unsigned int table_turns;	/* of numbers, since it was begun */

@@ -1515,7 +1515,7 @@ static struct {
 	/* Of the same keys, before others came between and afterwards. */
 	u64 was[LOOKUPS];
 	u64 is[LOOKUPS];
-	/* Others come between when the batch has come to so many pages. */
+	/* Others come between when the batch has reached this many pages. */
 	unsigned int nth;
 	void (*others)(struct kt *kt);
 	bool overtaken;

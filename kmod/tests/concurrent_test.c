@@ -24,7 +24,7 @@
 #define CC_RUN_MAX_MS	300000
 /* Steps that take longer do so for up to 2^16 ns, and 2^22 ns if it comes to that. */
 #define CC_LONGER_MAX	6u
-#define CC_LONGER_TIDES	8	/* after so many in vain */
+#define CC_LONGER_TIDES	8	/* after this many in vain */
 
 /* Events that must have happened by the end. */
 #define SEEN(stat)	BIT_ULL(KVTREE_STAT_##stat)

@@ -920,7 +920,7 @@ static void lw_count_work(struct work_struct *work)
 	atomic_inc(&lw_asked);
 }
 
-/* How often a checkpoint is asked for when a segment is taken, of so many that are free. */
+/* How often a checkpoint is asked for when a segment is taken of this many free ones. */
 static int lw_take_of(struct lw *lw, enum kvt_room room, u32 nr)
 {
 	struct kvt_log_state *state = &lw->log->state;
@@ -1044,7 +1044,7 @@ static void a_directory_leaves_room_for_the_table_behind_it(struct kunit *test)
 	mutex_init(&saved->lock);
 	saved->log = lw->log;
 	KUNIT_EXPECT_EQ(test, LW_STREAM + 1, lw_directory(lw, saved, 2));
-	/* With so many extents, the table has more blocks. */
+	/* With this many extents, the table has more blocks. */
 	saved->dev[0].nr = many;
 	saved->dev[0].room = many + 1;
 	kvfree(saved->dev[0].table);

@@ -40,7 +40,7 @@ static struct {
 	unsigned int freed[STOPS + OTHERS];	/* how often */
 	unsigned int others;			/* freed */
 	unsigned int without_sleep;		/* ... by a writer that may not sleep */
-	unsigned int steps[OTHERS];		/* ... after so many calls */
+	unsigned int steps[OTHERS];		/* ... after this many calls */
 	unsigned int nr_steps;
 } help;
 

@@ -85,7 +85,7 @@ static void sorted_keys_fill_the_leaves(struct kunit *test)
 struct shape {
 	u32 begin;
 	u32 end;
-	bool varies;			/* the end has up to so many bytes */
+	bool varies;			/* the end has up to this many bytes */
 };
 
 static const struct shape shapes[] = {

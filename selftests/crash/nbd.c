@@ -25,7 +25,7 @@
 #include "disks.h"
 
 #define REQUEST_MAX	((size_t)32 << 20)
-/* Of so many writes one is kept back, and for how long. */
+/* One of this many writes is kept back, and for how long. */
 #define HELD_EVERY	8
 #define HELD_MS		1
 

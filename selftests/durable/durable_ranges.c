@@ -457,7 +457,7 @@ static void kill_checkpoint(struct __test_metadata *_metadata, struct _test_data
 	EXPECT_EQ(made, kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINTS));
 }
 
-/* Store so many MiB after all other keys. */
+/* Store this many MiB after all other keys. */
 static void append(struct __test_metadata *_metadata, struct _test_data_killed *self, __u32 mib)
 {
 	static char large[1 << 20];

@@ -106,7 +106,7 @@ static u64 damage_place(struct fmt_subject *subject, const struct fmt_place *pla
 	return wrong;
 }
 
-/* Each byte of pieces and directories is missed, or each so many-th. */
+/* Miss each byte of pieces and directories, or one in every N. */
 static u64 damaged_ranges(const struct cmd_options *o)
 {
 	struct fmt_subject subject;

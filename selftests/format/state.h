@@ -48,7 +48,7 @@ void fmt_state_put(struct fmt_state *state, const struct kvt_log_entry *entry, b
 void fmt_state_finish(struct fmt_state *state, bool keep_data);
 
 /*
- * @back: so many epochs less than a recovery would restore.  @keep_data: of the columns.
+ * @back: restore this many epochs less than a recovery would.  @keep_data: of the columns.
  * @map: noted in it is where everything was found; may be NULL.
  */
 void fmt_recover(const struct fmt_disks *disks, struct fmt_state *state, u64 back,

@@ -13,7 +13,7 @@
 
 #define DISKS		2
 #define DISK_MIB	132
-/* The disks are as they were after so many inputs that had them. */
+/* The disks are restored after this many inputs that used them. */
 #define RESTORE_AFTER	16
 
 static int session[SESSIONS];
@@ -183,7 +183,7 @@ const char *disk_path(unsigned int n)
 }
 
 /*
- * From now on, once so many blocks were transferred, requests fail: the next one, the next few,
+ * From now on, once this many blocks were transferred, requests fail: the next one, the next few,
  * or all that follow in this input.  Those of the log's own threads do as well.
  */
 void disks_fail(struct input *in)

@@ -28,7 +28,7 @@
 #define DISK_MIB	136
 #define WORKERS_MAX	8
 #define EVENTS_MAX	(1u << 14)	/* of a process in a round */
-/* In so many there is each kind of answer, however few a busy machine has time for. */
+/* This many have each kind of answer, however few a busy machine has time for. */
 #define ROUNDS_LEAST	4
 
 static struct {

@@ -13,7 +13,7 @@ bool kvt_faults_load(void);
 /* The nr-th of them, all zeros. */
 void kvt_fault_disk(struct kvt_disk *disk, int nr);
 void kvt_fault_resize(const struct kvt_disk *disk, size_t mib);
-/* Partitions of a disk, of so many MiB each. */
+/* Partitions of a disk, of this many MiB each. */
 void kvt_fault_partition(const struct kvt_disk *disk, struct kvt_disk *part, int nr, size_t mib);
 void kvt_fault_departition(const struct kvt_disk *disk, int nr);
 /* The name of the nr-th status of a block device, or NULL. */

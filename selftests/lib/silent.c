@@ -358,7 +358,7 @@ static bool is_done(struct kvt_silent *s, const struct order *order, int ms)
 	return true;
 }
 
-/* Returns when the server has taken it, and has so many requests without an answer. */
+/* Returns when the server has taken it, and has this many requests without an answer. */
 static void order(struct kvt_silent *s, enum state state, unsigned int nr)
 {
 	struct order order = { .state = state, .nr = nr };

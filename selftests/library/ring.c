@@ -1290,7 +1290,7 @@ static void forbid_uring(int err)
 /* Decides about this thread's io_uring_enter() with SQEs to submit. */
 struct gate {
 	int fd;			/* of the filter that asks */
-	atomic_int refuse;	/* so many of them, with EAGAIN */
+	atomic_int refuse;	/* refuse this many, with EAGAIN */
 	pthread_t thread;
 };
 
@@ -1452,7 +1452,7 @@ FIXTURE_TEARDOWN(asleep)
 }
 
 /*
- * Has so many calls refused, of which the first is to submit an addition: it is in the
+ * Has this many calls refused, the first of which would submit an addition: it is in the
  * ring then, of a thread that sleeps.  Returns the sum that it is to make.
  */
 static int64_t add_asleep(struct gate *gate, struct kvtree_ring *ring, int refuse)

@@ -230,7 +230,7 @@ static bool cost_is_hidden(void)
 
 /*
  * Whether operations take the same time, and not four times as long, while four times as many
- * commands wait.  @round lets so many wait, and returns its best time.
+ * commands wait.  @round lets this many wait, and returns its best time.
  */
 static bool cost_is_constant(struct __test_metadata *_metadata, struct _test_data_held *self,
 			     __u64 (*round)(struct _test_data_held *self, __u32 nr))
@@ -249,7 +249,7 @@ static bool cost_is_constant(struct __test_metadata *_metadata, struct _test_dat
 	return 2 * many < 3 * few;
 }
 
-/* A full log, and so many changes that wait. */
+/* A full log, and this many changes that wait. */
 static void start_waiting(struct _test_data_held *self, __u32 nr)
 {
 	fill_log(self);

@@ -301,7 +301,7 @@ static const struct {
 	const char *start;
 	const char *end;
 	struct kvtree_scan scan;
-	int nr;			/* at least so many records */
+	int nr;			/* at least this many records */
 } scans[] = {
 	{ "everything", "", NULL, {}, NR_KEYS },
 	{ "backwards", "", NULL, { .flags = KVTREE_SCAN_REVERSE | KVTREE_SCAN_LAST }, NR_KEYS },

@@ -177,7 +177,7 @@ void store_expect_log(const struct store *store)
 
 /**
  * store_replay_mb() - set the module's parameter log_replay_mb
- * @mb: a log of at least so many MiB asks for a checkpoint; REPLAY_NEVER: none does
+ * @mb: a log of at least this many MiB asks for a checkpoint; REPLAY_NEVER: none does
  *
  * Return: what it was
  */

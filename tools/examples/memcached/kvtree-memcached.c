@@ -651,7 +651,7 @@ static const struct argp_option options[] = {
 	{ .name = "lifetime", .key = 'l', .arg = "MS",
 	  .doc = "Maximum age of a stored answer (1000)" },
 	{ .name = "idle", .key = 'I', .arg = "S",
-	  .doc = "Forget connections without a request after so many seconds (3600)" },
+	  .doc = "Forget connections without a request after this many seconds (3600)" },
 	{ .name = "memory", .key = 'm', .arg = "MIB", .doc = "Limit of the store (256)" },
 	{ .name = "rate", .key = 'r', .arg = "KIB",
 	  .doc = "Answers per second to an address without a TCP connection (64)" },

@@ -179,7 +179,7 @@ class Cursor(Generic[V]):
             yield key, value
 
     def take(self, most: int) -> list[tuple[bytes, V]]:
-        """Advance by at most so many records, and return them: faster than a loop of next().
+        """Advance by at most this many records, and return them: faster than a loop of next().
 
         Returns fewer if they are long, none only at the end. The cursor is then at the last
         of them, or after all records at the end.

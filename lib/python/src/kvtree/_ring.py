@@ -76,7 +76,7 @@ class Operation(Result[T]):
         self._waiters: list[asyncio.Future[None]] = []
 
     def wait(self, timeout: float | None = None) -> T:
-        """Wait until it is done; TimeoutError after so many seconds."""
+        """Wait until it is done; TimeoutError after this many seconds."""
         end = None if timeout is None else monotonic() + timeout
         while not self._done:
             left = None if end is None else max(end - monotonic(), 0)

@@ -22,7 +22,7 @@ struct task_struct {
 	unsigned int preempt_count;
 	unsigned int rcu_depth;
 	unsigned int turns;		/* of a waiting loop */
-	unsigned int fail_nth;		/* so many allocations from now one fails */
+	unsigned int fail_nth;		/* the allocation that fails, counted from now */
 };
 
 extern __thread struct task_struct *shim_task;
