@@ -530,7 +530,7 @@ int kvtree_get_into(const struct kvtree *kv, struct kvtree_slice key, void *buf,
  * @version: the version that the value got
  *
  * Return: 0, or
- *	-EEXIST		KVTREE_F_CREATE, and the key is there
+ *	-EEXIST		KVTREE_F_CREATE, and the key exists
  *	-ENOENT		KVTREE_F_REPLACE, and the key is not there
  */
 int kvtree_put(const struct kvtree *kv, struct kvtree_slice key,
@@ -583,7 +583,7 @@ struct kvtree_sum {
  * @key: the key
  * @col: the column that holds the number, 0..255; 0 for a value without columns
  * @delta: what to add; the sum wraps around at 64 bits
- * @flags: KVTREE_F_REPLACE (only if the key and the column are there),
+ * @flags: KVTREE_F_REPLACE (only if the key and the column exist),
  *	KVTREE_F_SYNC, or 0
  * @sum: what came of it
  *

@@ -60,7 +60,7 @@ static error_t parse_add(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ .name = "col", .key = 'c', .arg = "ID", .doc = "The number is in this column (0)" },
-	{ .name = "replace", .key = 'R', .doc = "Only if the key is there" },
+	{ .name = "replace", .key = 'R', .doc = "Only if the key exists" },
 	{ 0 }
 };
 

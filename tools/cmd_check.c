@@ -393,7 +393,7 @@ static int check_set(struct devset *ds, const struct check *check)
 	int err;
 
 	ds->set.until = check->until;
-	/* Ignore what overwrote a copy: also to print the store that was there. */
+	/* Ignore what overwrote a copy: also to print the store that it had. */
 	ds->set.mend = check->repair || check->print;
 	err = kvt_log_set_load(&ds->set);
 	if (!err && check->repair)

@@ -108,7 +108,7 @@ static int show(const char *path, const struct kvtree_device *device, int err, v
 }
 
 /*
- * The name of a store of the file that can be attached, because all its devices are there.  The
+ * The name of a store of the file that can be attached, because all its devices exist.  The
  * links to this device are made after udev's call, which passes their names.
  */
 static const char *store_to_attach(const struct stores *stores, const struct kvtree_device *device,

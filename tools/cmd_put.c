@@ -136,7 +136,7 @@ static const struct argp_option put_options[] = {
 	{ .name = "whole", .key = OPT_WHOLE,
 	  .doc = "With --col: remove all columns that are not named" },
 	{ .name = "create", .key = 'C', .doc = "Only if the key is not there" },
-	{ .name = "replace", .key = 'R', .doc = "Only if the key is there" },
+	{ .name = "replace", .key = 'R', .doc = "Only if the key exists" },
 	{ 0 }
 };
 

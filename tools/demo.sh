@@ -83,7 +83,7 @@ loaded()
 	grep -q '^kvtree ' /proc/modules
 }
 
-# udev may create the node a moment after the module is there.
+# udev may create the node a moment after the module is loaded.
 load_module()
 {
 	local i

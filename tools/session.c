@@ -198,7 +198,7 @@ int report(int err, const char *what, const struct bytes *key)
 		fputs(": not found\n", stderr);
 		return STATUS_NOT;
 	case -EEXIST:
-		fputs(": it is there already\n", stderr);
+		fputs(": it exists already\n", stderr);
 		return STATUS_NOT;
 	default:
 		fprintf(stderr, ": %s\n", reason(err));

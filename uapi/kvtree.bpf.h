@@ -99,7 +99,7 @@ struct bpf_kvt_req {
  */
 #define BPF_KVT_COL		(1u << 8)	/* put, cas: column `col` alone changes */
 #define BPF_KVT_CREATE		(1u << 9)	/* put: only if the key is not there */
-#define BPF_KVT_REPLACE		(1u << 10)	/* put, add: only if key (add: column) is there */
+#define BPF_KVT_REPLACE		(1u << 10)	/* put, add: only if key (add: column) exists */
 #define BPF_KVT_VERSION		(1u << 11)	/* remove: only at req->version */
 #define BPF_KVT_SYNC		(1u << 12)	/* never: EOPNOTSUPP */
 

@@ -328,7 +328,7 @@ KVT_EXPORT_FOR_TESTS(kvt_value_column);
  * kvt_value_find() - a column by id
  * @v: the value
  * @id: which column
- * @col: filled if it is there
+ * @col: filled if it exists
  *
  * Context: any; @col is valid as long as @v is.
  *

@@ -166,7 +166,7 @@ void bw_ahead_next(struct bw_ahead *ahead, const unsigned long *right)
  */
 void bw_ahead_turn(struct bw_ahead *ahead, const struct bw_page *base)
 {
-	/* Usually prefetching is there already. */
+	/* Usually prefetching has been set up already. */
 	if (ahead->base != base) {
 		ahead->base = base;
 		ahead->at = 0;

@@ -397,7 +397,7 @@ void bw_rec_init(struct bw_rec *rec, enum bw_kind kind, struct bw_rec *top)
  * @rec: a record of the key; its at and in_base are set
  * @load: set to the key's current load
  *
- * Return: whether the key is there.
+ * Return: whether the key exists.
  */
 bool bw_place(const struct bw_rec *top, const struct bw_want *want, struct bw_rec *rec,
 	      unsigned long *load)

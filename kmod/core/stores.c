@@ -358,7 +358,7 @@ int kvt_store_create(const struct kvtree_store_create *args)
 KVT_EXPORT_FOR_TESTS(kvt_store_create);
 
 /**
- * kvt_store_create_loaded() - make a volatile store, if its engine is there already
+ * kvt_store_create_loaded() - make a volatile store, if its engine is loaded already
  * @args: its settings
  *
  * Context: process context, sleeps.  May be in the init of a module.

@@ -14,7 +14,7 @@
 #include "checkpoint.h"
 
 /*
- * Count what is there already on each device, so that each has its share of the total.  If
+ * Count what each device has already, so that each has its share of the total.  If
  * everything is written, that is what earlier steps have written.
  */
 static void step_share(struct kvt_round *round)

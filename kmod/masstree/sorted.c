@@ -20,7 +20,7 @@ struct mt_filling {
 	u64 perm;			/* to be published */
 };
 
-/* Find the place of a key.  Returns false if it is there, or one of the same slice and rank. */
+/* Find the place of a key.  Returns false if it exists, or one of the same slice and rank. */
 static bool mt_fill_place(const struct mt_filling *f, u64 slice, u32 rank, unsigned int *at)
 {
 	unsigned int size = mt_perm_size(f->perm);

@@ -480,7 +480,7 @@ static void a_change_takes_its_page_fault_in_its_turn(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, noting.strange);
 	for (nr = 0; nr < 8; nr++)
 		KUNIT_EXPECT_EQ(test, nr == 5 ? -EFAULT : 0, ops[nr].result);
-	/* The key of zeros is there. */
+	/* The key of zeros exists. */
 	KUNIT_EXPECT_EQ(test, 8, run_alone(key_op(KVTREE_OP_GET, 0, 8)));
 }
 

@@ -1158,7 +1158,7 @@ static void remove_long_key(enum kvt_park at)
 			kt_del_gfp(hazard.kt, &hazard.long_key, GFP_NOWAIT, NULL));
 }
 
-/* While the key was there its record needed no charge. */
+/* While the key existed, its record needed no charge. */
 static void a_put_whose_key_was_removed_meanwhile_does_not_pass_the_limit(struct kunit *test)
 {
 	const u64 limit = 1 << 16;

@@ -316,7 +316,7 @@ static void scene_open(struct kunit *test, bool writes)
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, scene_exit, NULL));
 }
 
-/* Change keys until all, or none, of them are there. */
+/* Change keys until all, or none, of them exist. */
 static void scene_tide(bool fill)
 {
 	unsigned int n, i;

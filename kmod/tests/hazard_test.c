@@ -705,7 +705,7 @@ static void toggle_lengths(struct work_struct *work)
 static void a_scan_never_takes_a_length_for_that_of_another_key(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
-	/* Each is there when the reader meets it: first one, then the other. */
+	/* Each exists when the reader meets it: first one, then the other. */
 	const s64 most = MT_LEAF_WIDTH + 1;
 	s64 nr = MT_LEAF_WIDTH - 1;
 	bool reverse = false;

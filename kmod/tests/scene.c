@@ -742,7 +742,7 @@ static void scene_judge(const struct scene *scene, struct scene_look *look, stru
 	if (err == -EBUSY)
 		look->busy++;
 	else if (err == -ENOENT && state == SCENE_STABLE)
-		scene_wrong(look, "a key that is there was not found", k, err);
+		scene_wrong(look, "a key that exists was not found", k, err);
 	else if (!err && state == SCENE_ABSENT)
 		scene_wrong(look, "a key that is not there was found", k, err);
 	else if (err && err != -ENOENT)

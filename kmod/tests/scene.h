@@ -32,7 +32,7 @@ struct scene_key {
 
 enum scene_act {
 	SCENE_PUT,
-	SCENE_UPDATE,		/* the key is there, and stays */
+	SCENE_UPDATE,		/* the key exists, and stays */
 	SCENE_DEL,
 	SCENE_SWEEP,
 };

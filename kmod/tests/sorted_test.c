@@ -27,7 +27,7 @@ static struct kt_keys *keys_make(struct kunit *test, enum kt_kind kind, unsigned
 	return kt_keys_make(test, &rnd, kind, nr);
 }
 
-/* All keys are there, once, in order. */
+/* All keys exist, once, in order. */
 static void expect_all(struct kunit *test, struct kt *kt, const struct kt_keys *keys)
 {
 	unsigned int i;
@@ -309,7 +309,7 @@ static void runs_beside_each_other_lose_no_key(struct kunit *test)
 #ifdef CONFIG_FAILSLAB
 
 /*
- * The n-th allocation fails, for n = 1, 2, ...: the first keys are there then, with the versions
+ * The n-th allocation fails, for n = 1, 2, ...: the first keys exist then, with the versions
  * that were returned, and no others.
  */
 static void a_run_without_memory_inserts_the_first_keys(struct kunit *test)

@@ -166,7 +166,7 @@ static int put_small(struct kvt_store *store, const struct kvt_key *key, u32 num
 	return err;
 }
 
-/* The version under a key, if @number is there. */
+/* The version under a key, if @number exists. */
 static u64 small_version(struct kvt_store *store, const struct kvt_key *key, u32 number,
 			 bool *cell)
 {

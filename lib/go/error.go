@@ -14,7 +14,7 @@ import (
 // fs.ErrPermission. Print the error itself, which says more than the constant.
 const (
 	NotFound     = unix.ENOENT       // no such key, store, device or file
-	Exists       = unix.EEXIST       // the key is there, or a store of this name
+	Exists       = unix.EEXIST       // the key exists, or a store of this name
 	Changed      = unix.ECANCELED    // the key has another version: Error.Version
 	Gone         = unix.ESTALE       // the store was destroyed or detached
 	AccessDenied = unix.EACCES       // mode of /dev/kvtree or the store, or Open's access

@@ -107,7 +107,7 @@ func TestErrorsAreErrnosAndWhatTheStandardLibraryCallsThem(t *testing.T) {
 	version := must[uint64](t)(s.Put(ctx, key, nil, kvtree.Create))
 	_, err = s.Put(ctx, key, nil, kvtree.Create)
 	if e := is(t, err, fs.ErrExist); e.Version != version {
-		t.Error("not the version that is there:", e.Version)
+		t.Error("not the present version:", e.Version)
 	}
 	_, err = s.Put(ctx, key, nil, kvtree.Durable)
 	is(t, err, kvtree.NotOffered)
@@ -147,7 +147,7 @@ func TestWhatIsTooLongIsRefused(t *testing.T) {
 	is(t, s.Run(ctx, &b), kvtree.TooLong)
 	is(t, long.Err, kvtree.TooLong)
 	if info := must[kvtree.StoreInfo](t)(s.Info()); info.Keys != 0 {
-		t.Error("keys are there:", info.Keys)
+		t.Error("there are keys:", info.Keys)
 	}
 }
 

@@ -410,7 +410,7 @@ def check(book):
 
 
 def write(book, folder):
-    """All pages, in place of those that are there."""
+    """All pages, in place of the present ones."""
     pages = list(book.pages())
     os.makedirs(folder, exist_ok=True)
     for name in os.listdir(folder):

@@ -650,7 +650,7 @@ TEST_F(abi, failed_operation_leaves_what_the_caller_gave)
 		{ kvt_op(KVTREE_OP_REMOVE, STR("absent")), -ENOENT, 0 },
 		{ kvt_op(KVTREE_OP_REMOVE, STR("k")), -ECANCELED, v },
 		{ kvt_op(KVTREE_OP_ADD, STR("absent")), -ENOENT, 0 },
-		/* The key is there, and the column is not. */
+		/* The key exists, and the column does not. */
 		{ kvt_op(KVTREE_OP_ADD, STR("k")), -ENOENT, 0 },
 		/* A number of five bytes. */
 		{ kvt_op(KVTREE_OP_ADD, STR("k")), -EINVAL, any },
@@ -1890,7 +1890,7 @@ TEST_F(abi, columns_and_scans_may_be_at_tagged_addresses)
 }
 
 /*
- * The store that is there without being asked for
+ * The store that exists without being asked for
  */
 TEST(default_store_works_after_loading)
 {

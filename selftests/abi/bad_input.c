@@ -746,7 +746,7 @@ TEST_F(bad, read_only_outputs_are_efault)
 	EXPECT_EQ(0, kvt_put(self->fd, kvt_bytes(page, 8), kvt_bytes(page, 4096), NULL));
 }
 
-/* How many of the keys 0..nr-1 are there; they must be the first ones. */
+/* How many of the keys 0..nr-1 exist; they must be the first ones. */
 static __u32 first_keys(int fd, __u32 nr)
 {
 	__u32 i, n = 0;

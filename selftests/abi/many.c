@@ -521,7 +521,7 @@ TEST_F(many, multi_column_put_is_seen_whole_or_not_at_all)
 
 /*
  * Each worker fills and wipes its own prefix, again and again: wiped keys are
- * gone, put keys are there, whatever the others do to neighbouring layers.
+ * gone, put keys exist, whatever the others do to neighbouring layers.
  */
 static int wiper(int fd, int id)
 {

@@ -113,7 +113,7 @@ static void set_masks(struct bpf_contexts *skel)
 }
 
 /*
- * Every even number is there: two to a leaf's key, so that the odd ones split
+ * Every even number exists: two to a leaf's key, so that the odd ones split
  * each leaf; more than one level of inner nodes.
  */
 FIXTURE_SETUP(contexts)

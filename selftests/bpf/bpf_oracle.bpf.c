@@ -40,7 +40,7 @@ static __always_inline void judge(int ret, int right)
 	__sync_fetch_and_add(&oracle.lookups, 1);
 }
 
-/* A number that is there is found, with its own value. */
+/* A number that exists is found, with its own value. */
 static __always_inline void look_get(__u32 n)
 {
 	__u32 val = ~0u;
@@ -69,7 +69,7 @@ static __always_inline void look_near(__u32 n)
 	judge(ret, ret == sizeof(val) && val == found && found >= n && found < n + STEP);
 }
 
-/* A few in a row come in order, and none that is there is left out. */
+/* A few in a row come in order, and none that exists is left out. */
 static __always_inline void look_range(__u32 n)
 {
 	__u32 next = n, val, seen = 0, key[2];

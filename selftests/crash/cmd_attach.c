@@ -136,7 +136,7 @@ static bool attach_judge(struct crash_replay *r, struct targets *t, bool compare
 		good = false;
 	}
 	if (good && kvt_stat(fd, KVTREE_STAT_LOG_LIVE_BYTES) != kvt_recount(STORE)) {
-		snprintf(text, len, "%llu bytes are counted, %llu are there",
+		snprintf(text, len, "%llu bytes are counted, and there are %llu",
 			 kvt_stat(fd, KVTREE_STAT_LOG_LIVE_BYTES), kvt_recount(STORE));
 		good = false;
 	}

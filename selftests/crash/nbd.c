@@ -44,7 +44,7 @@ struct disk {
 	char *data;
 	struct held *held;
 	uint64_t row;		/* of random numbers */
-	pthread_t device;	/* in the ioctl for as long as the device is there */
+	pthread_t device;	/* in the ioctl for as long as the device exists */
 	pthread_t server;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Durable stores: what was made durable, and nothing else, is there after a
+ * Durable stores: what was made durable, and nothing else, exists after a
  * crash and after a detach, and damage is detected.
  *
  * A crash is an image of the devices, taken while a store is attached to them,

@@ -574,7 +574,7 @@ static __u32 put_while_taken(int fd)
 
 /*
  * A life begins, but no checkpoint fits that would make room: nothing waits for one for ever, and
- * accepted changes are there.  With less room no life begins, and with more a checkpoint fits.
+ * accepted changes exist.  With less room no life begins, and with more a checkpoint fits.
  */
 TEST(store_without_room_to_go_on_says_so)
 {
@@ -673,7 +673,7 @@ TEST(long_log_asks_for_a_checkpoint_though_there_is_room)
 }
 
 #define GONE	600000	/* keys, in a log of which no checkpoint is made */
-#define GROUP	1000	/* of them are there at a time */
+#define GROUP	1000	/* of them exist at a time */
 
 /* Each of a group's keys, on a CPU.  They are long: a removed one takes a block of memory. */
 static void change_group(int fd, int cpu, int opcode, __u32 first)

@@ -31,7 +31,7 @@ struct fmt_subject {
 };
 
 void fmt_subject_open(struct fmt_subject *subject, char *const *paths, u32 nr);
-/* The same of disks that are there; they are the subject's then. */
+/* The same of disks that exist; they are the subject's then. */
 void fmt_subject_take(struct fmt_subject *subject, const struct fmt_disks *disks);
 void fmt_subject_close(struct fmt_subject *subject);
 /*

@@ -216,7 +216,7 @@ static struct kvt_log_piece *piece_begin(struct ranges *r, struct range *range)
 	return piece;
 }
 
-/* The keys of a range that are there, and of @cover if that is not NULL. */
+/* The keys of a range that exist, and of @cover if that is not NULL. */
 static void put_values(struct ranges *r, u32 i, struct kvt_log_piece *piece, const bool *cover)
 {
 	const u32 mask = (1u << piece->cover_bits) - 1;

@@ -28,7 +28,7 @@ struct fmt_state {
 	struct kvt_log_found found;
 	u64 records;
 	u64 hash;		/* of all items */
-	u32 nr;			/* keys that are there */
+	u32 nr;			/* keys that exist */
 	bool astray;		/* a range gave out a key that is in another */
 	bool twice;		/* two values of a key have one version: either may count */
 	/* Memory for the items, which the next recovery uses again. */

@@ -181,6 +181,6 @@ int main(int argc, char **argv)
 		check_all(&writers[i]);
 	KVT_CHECK(kvt_digest(fd) == digest);
 	KVT_CHECK(kvt_close_detach(dev, "hibernate", &fd) == 0);
-	printf("hibernate: all is there\n");
+	printf("hibernate: nothing is lost\n");
 	return 0;
 }

@@ -212,7 +212,7 @@ removes_module()
 	esac
 }
 
-# udev may create the node a moment after the module is there.
+# udev may create the node a moment after the module is loaded.
 device_appears()
 {
 	local i

@@ -122,7 +122,7 @@ void kvt_leftovers_begin(void)
 }
 
 /*
- * A reader of a suspended device cannot be killed: resume the one of a test, if it is there.
+ * A reader of a suspended device cannot be killed: resume the one of a test, if it exists.
  * Returns whether it was.
  */
 static bool resume_dm(void)

@@ -47,7 +47,7 @@ struct kvt_outcome {
 	__u64 error;	/* log_error, at its end */
 };
 
-/* Of disks that are there.  They end the process if they fail. */
+/* Of disks that exist.  They end the process if they fail. */
 void kvt_oracle_begin(struct kvt_oracle *o);
 void kvt_oracle_end(struct kvt_oracle *o);
 

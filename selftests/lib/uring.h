@@ -129,7 +129,7 @@ bool kvt_cqe_is_long(const struct kvt_ring *ring, unsigned int cqe_flags);
 
 /* How many are there, all of one size, and the flags of the newest. */
 unsigned int kvt_ring_ready(const struct kvt_ring *ring, __u32 *newest);
-/* A completion that is there, without asking the kernel. */
+/* A completion that has arrived, without asking the kernel. */
 bool kvt_ring_peek(struct kvt_ring *ring, struct kvt_cqe *cqe);
 /* ... also one that the kernel still has to post. */
 bool kvt_ring_reap(struct kvt_ring *ring, struct kvt_cqe *cqe);

@@ -2,7 +2,7 @@
 
 // Package server has a client use kvtree-server: github.com/redis/go-redis, as it is.
 //
-// KVT_SERVER_SOCKET is where the server listens; its databases 0 and 1 are there for these tests
+// KVT_SERVER_SOCKET is where the server listens; its databases 0 and 1 are for these tests
 // alone. Every test begins with an empty database 0.
 package server
 

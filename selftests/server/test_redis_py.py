@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """redis-py, as it is, with kvtree-server. Every test begins and ends with an empty database 0.
 
-KVT_SERVER_SOCKET is where the server listens, for root; its databases 0 and 1 are there for
+KVT_SERVER_SOCKET is where the server listens, for root; its databases 0 and 1 are for
 these tests alone. KVT_SERVER_PROGRAM is the program, and KVT_SERVER_STORE the name of database
 0's store: without them Redis' own server may listen there, and tests of differences are
 skipped.

@@ -67,7 +67,7 @@
  *			SYNC KVTREE_OPEN_WRITE
  *	EFAULT		key, val, arg or what it points to is not accessible
  *	ENOENT		the key is not there
- *	EEXIST		the key is there
+ *	EEXIST		the key exists
  *	ECANCELED	the version is another one
  *	EMSGSIZE	the buffer is too small
  *	EDQUOT		the store's limit of bytes or keys
@@ -105,8 +105,8 @@ enum kvtree_opcode {
 	 * named columns change, all at once; a descriptor with the len
 	 * KVTREE_COL_ABSENT removes its column.  With KVTREE_F_WHOLE as well,
 	 * all columns that are not named are removed.
-	 * KVTREE_F_CREATE: EEXIST if the key is there.  KVTREE_F_REPLACE:
-	 * ENOENT if it is not.
+	 * KVTREE_F_CREATE: EEXIST if the key exists.  KVTREE_F_REPLACE:
+	 * ENOENT if it does not.
 	 */
 	KVTREE_OP_PUT		= 2,
 	/*
@@ -148,7 +148,7 @@ enum kvtree_opcode {
 #define KVTREE_F_COLS		(1u << 1)	/* GET, PUT, CAS: `arg` points to descriptors */
 #define KVTREE_F_ALL_COLS	(1u << 2)	/* GET with COLS: all columns of the value */
 #define KVTREE_F_CREATE		(1u << 3)	/* PUT: only if the key is not there */
-#define KVTREE_F_REPLACE	(1u << 4)	/* PUT, ADD: only if key (ADD: column) is there */
+#define KVTREE_F_REPLACE	(1u << 4)	/* PUT, ADD: only if key (ADD: column) exists */
 #define KVTREE_F_VERSION	(1u << 5)	/* REMOVE: only at this version */
 #define KVTREE_F_SYNC		(1u << 6)	/* PUT, CAS, REMOVE, ADD: complete when durable */
 #define KVTREE_F_WHOLE		(1u << 7)	/* PUT, CAS with COLS: remove all other columns */

@@ -6,7 +6,7 @@
  *
  * Prints:
  *	2 submitted
- *	both are there: 17 and 4
+ *	both have arrived: 17 and 4
  *	the timer went off
  */
 #include <err.h>
@@ -35,7 +35,7 @@ static void reap(struct kvtree_ring *ring, int fd)
 			errx(EXIT_FAILURE, "%s",
 			     kvtree_strerror(event[i].result));
 	if (!kvtree_ring_pending(ring))
-		printf("both are there: %s and %s\n", first, second);
+		printf("both have arrived: %s and %s\n", first, second);
 }
 
 static void loop(struct kvtree_ring *ring, int timer)

@@ -152,7 +152,7 @@ static struct key *near_key(struct input *in, const struct key *old)
 	}
 }
 
-/* The @i-th of those that are there, in memory that stays when it goes. */
+/* The @i-th of those that exist, in memory that stays when it goes. */
 static struct kvt_key present_key(unsigned int i)
 {
 	const struct kvt_key *key = &model.entry[i].key;
@@ -282,7 +282,7 @@ static void do_del(struct input *in)
 	del(&key);
 }
 
-/* One that is there. */
+/* One that exists. */
 static void do_del_present(struct input *in)
 {
 	unsigned int at = next_byte(in) * 256 + next_byte(in);

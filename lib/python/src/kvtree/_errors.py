@@ -28,7 +28,7 @@ class NotFound(Error, KeyError):
 
 
 class KeyExists(Error):
-    """The key is there, or a store has this name already (EEXIST)."""
+    """The key exists, or a store has this name already (EEXIST)."""
 
 
 class VersionMismatch(Error):
