@@ -366,7 +366,7 @@ static void bindings_allow_what_they_are_for_until_they_end(struct kunit *test)
 	kvt_store_put(env.store);
 }
 
-static void a_map_stands_for_one_store_at_a_time(struct kunit *test)
+static void a_map_is_bound_to_one_store_at_a_time(struct kunit *test)
 {
 	const struct kvtree_store_create args = { .name = OTHER };
 	struct env env = env_open(test);
@@ -1462,7 +1462,7 @@ static struct kunit_case bpf_cases[] = {
 	KUNIT_CASE(malformed_calls_are_refused),
 	KUNIT_CASE(a_request_ends_where_its_memory_does),
 	KUNIT_CASE(bindings_allow_what_they_are_for_until_they_end),
-	KUNIT_CASE(a_map_stands_for_one_store_at_a_time),
+	KUNIT_CASE(a_map_is_bound_to_one_store_at_a_time),
 	KUNIT_CASE(the_nearest_keys_are_found),
 	KUNIT_CASE(the_longest_prefix_is_found),
 	KUNIT_CASE(iterators_go_through_ranges_in_both_directions),

@@ -1022,7 +1022,7 @@ static int remove_layer(struct kt *kt)
 	return kt->ops->commit(&removal.change, NULL);
 }
 
-static void a_layer_that_is_gone_is_not_removed_again(struct kunit *test)
+static void a_removed_layer_is_not_removed_again(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
 
@@ -1093,7 +1093,7 @@ static void replace_deleted_root(enum kvt_park at)
 	mt_set_root(tree, &mt_leaf(root)->next->node);
 }
 
-static void a_child_that_is_gone_does_not_become_the_root(struct kunit *test)
+static void a_removed_child_does_not_become_the_root(struct kunit *test)
 {
 	struct kt *kt = open_thin_root(test);
 
@@ -2083,8 +2083,8 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_leaf_whose_first_slot_has_another_slice_keeps_its_range),
 	KUNIT_CASE(a_reused_slot_belongs_to_the_new_key_alone),
 	KUNIT_CASE(a_slot_that_a_layer_has_left_belongs_to_the_new_key_alone),
-	KUNIT_CASE(a_layer_that_is_gone_is_not_removed_again),
-	KUNIT_CASE(a_child_that_is_gone_does_not_become_the_root),
+	KUNIT_CASE(a_removed_layer_is_not_removed_again),
+	KUNIT_CASE(a_removed_child_does_not_become_the_root),
 	KUNIT_CASE(a_node_that_is_no_root_any_more_does_not_make_way),
 	KUNIT_CASE(a_key_that_a_layer_leaves_is_not_returned_again),
 	KUNIT_CASE(a_slot_that_another_key_takes_is_not_read_in_its_place),

@@ -269,7 +269,7 @@ static void lg_mark_some(struct lg *lg, u32 i, u32 how, struct lg_marks *want)
 		lg_mark_whole(lg, i, want);
 }
 
-static void marks_given_back_are_there_again(struct kunit *test)
+static void marks_given_back_are_set_again(struct kunit *test)
 {
 	struct lg *lg = lg_new(test);
 	unsigned long *taken;
@@ -910,7 +910,7 @@ static void what_was_freed_without_a_discard_is_discarded_later(struct kunit *te
 static struct kunit_case log_ranges_cases[] = {
 	KUNIT_CASE(a_key_is_marked_in_its_range),
 	KUNIT_CASE(what_is_marked_later_is_not_taken),
-	KUNIT_CASE(marks_given_back_are_there_again),
+	KUNIT_CASE(marks_given_back_are_set_again),
 	KUNIT_CASE(late_marks_go_to_all_ranges_that_may_have_the_keys),
 	KUNIT_CASE(what_is_written_of_each_range_is_as_little_as_may_be),
 	KUNIT_CASE(a_step_writes_what_frees_segments_at_the_least_cost),

@@ -462,7 +462,7 @@ static struct ld *ld_three(struct kunit *test, u32 nr, struct kvt_log_extent *e)
 }
 
 /* Any disk's part of an epoch is visited before any part of the next epoch: see ld_visit(). */
-static void disks_are_gone_through_side_by_side(struct kunit *test)
+static void disks_are_read_epoch_by_epoch(struct kunit *test)
 {
 	struct ld *ld = ld_new(test, LD_DISKS);
 	struct kvt_log_found found;
@@ -480,7 +480,7 @@ static void disks_are_gone_through_side_by_side(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 4, ld->epochs);
 }
 
-static void an_epoch_counts_when_all_of_it_is_there(struct kunit *test)
+static void an_epoch_counts_only_if_it_is_complete(struct kunit *test)
 {
 	struct kvt_log_found found;
 	struct kvt_log_extent e[4];
@@ -493,7 +493,7 @@ static void an_epoch_counts_when_all_of_it_is_there(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1003, found.version_lease);
 }
 
-static void the_last_epoch_is_dropped_if_a_part_of_it_is_not_there(struct kunit *test)
+static void the_last_epoch_is_dropped_if_a_part_of_it_is_missing(struct kunit *test)
 {
 	struct kvt_log_found found;
 	struct kvt_log_extent e[3];
@@ -639,7 +639,7 @@ static void recovery_requires_all_that_was_durable_at_a_checkpoint(struct kunit 
 }
 
 /* An ordinary epoch may never have been written, but a carried one must be there. */
-static void an_epoch_that_was_carried_has_to_be_there(struct kunit *test)
+static void an_epoch_that_was_carried_must_exist(struct kunit *test)
 {
 	struct kvt_log_pos pos = { .segment = LD_COMMIT, .block = 1 };
 	struct kvt_log_found found;
@@ -746,7 +746,7 @@ static void ld_expect_said(struct ld *ld, const struct kvt_log_pos *pos, const c
 }
 
 /* The epoch before it is the one to ask for. */
-static void what_cannot_be_read_is_said_with_its_epoch(struct kunit *test)
+static void read_errors_name_the_epoch(struct kunit *test)
 {
 	struct kvt_log_pos commit = { .segment = LD_COMMIT };
 	struct kvt_log_pos stream = { .segment = LD_STREAM };
@@ -992,7 +992,7 @@ static void superblocks_of_different_changes_are_not_mixed(struct kunit *test)
 }
 
 /* Refuse to attach a store that could not be attached again. */
-static void numbers_that_have_come_to_their_end_are_refused(struct kunit *test)
+static void numbers_at_their_maximum_are_refused(struct kunit *test)
 {
 	struct kvt_log_found found;
 	struct kvt_log_extent e[3];
@@ -1441,9 +1441,9 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(records_beyond_the_limits_are_refused),
 	KUNIT_CASE(a_value_beyond_the_limit_is_refused),
 	KUNIT_CASE(columns_beyond_the_limits_are_refused),
-	KUNIT_CASE(disks_are_gone_through_side_by_side),
-	KUNIT_CASE(an_epoch_counts_when_all_of_it_is_there),
-	KUNIT_CASE(the_last_epoch_is_dropped_if_a_part_of_it_is_not_there),
+	KUNIT_CASE(disks_are_read_epoch_by_epoch),
+	KUNIT_CASE(an_epoch_counts_only_if_it_is_complete),
+	KUNIT_CASE(the_last_epoch_is_dropped_if_a_part_of_it_is_missing),
 	KUNIT_CASE(a_type_that_is_damaged_is_not_a_newer_format),
 	KUNIT_CASE(an_epoch_before_the_last_two_is_damaged_and_not_dropped),
 	KUNIT_CASE(a_part_of_a_commit_record_proves_the_epoch_before),
@@ -1451,11 +1451,11 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(an_epoch_before_an_empty_one_is_damaged_and_not_dropped),
 	KUNIT_CASE(an_epoch_counts_when_all_disks_have_it),
 	KUNIT_CASE(recovery_requires_all_that_was_durable_at_a_checkpoint),
-	KUNIT_CASE(an_epoch_that_was_carried_has_to_be_there),
+	KUNIT_CASE(an_epoch_that_was_carried_must_exist),
 	KUNIT_CASE(a_life_begins_behind_the_checkpoint),
 	KUNIT_CASE(what_a_checkpoint_has_met_is_where_until_begins),
 	KUNIT_CASE(what_cannot_be_read_is_an_error_and_not_an_end),
-	KUNIT_CASE(what_cannot_be_read_is_said_with_its_epoch),
+	KUNIT_CASE(read_errors_name_the_epoch),
 	KUNIT_CASE(a_disk_has_no_more_records_than_room),
 	KUNIT_CASE(only_what_is_needed_has_to_be_readable),
 	KUNIT_CASE(a_bad_sector_in_an_empty_commit_segment_does_no_harm),
@@ -1463,7 +1463,7 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(one_copy_of_the_superblock_is_enough),
 	KUNIT_CASE(opposite_copies_of_a_superblock_are_enough),
 	KUNIT_CASE(superblocks_of_different_changes_are_not_mixed),
-	KUNIT_CASE(numbers_that_have_come_to_their_end_are_refused),
+	KUNIT_CASE(numbers_at_their_maximum_are_refused),
 	KT_CASE(the_newest_version_stays_in_whatever_order_records_come),
 	KT_CASE(a_fatal_signal_ends_the_removal_of_tombstones),
 	KT_CASE(a_restore_ends_when_all_that_it_has_found_is_replayed),

@@ -962,7 +962,7 @@ static void streams_make(struct lw *lw, u64 live)
 }
 
 /* The store was filled on a machine with fewer CPUs, and every stream needs room. */
-static void streams_are_so_many_that_there_is_room_for_what_is_live(struct kunit *test)
+static void streams_leave_room_for_what_is_live(struct kunit *test)
 {
 	struct lw *lw = lw_new(test);
 	struct kvt_log *log = lw->log;
@@ -1244,7 +1244,7 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(checkpoints_without_room_are_counted_unless_they_make_some),
 	KUNIT_CASE(a_log_waits_for_no_others_devices),
 	KUNIT_CASE(a_stream_takes_a_segment_if_all_devices_have_room),
-	KUNIT_CASE(streams_are_so_many_that_there_is_room_for_what_is_live),
+	KUNIT_CASE(streams_leave_room_for_what_is_live),
 	KUNIT_CASE(streams_of_a_device_share_its_segment),
 	KUNIT_CASE(a_segment_stays_until_all_streams_epochs_are_of_no_use),
 	KUNIT_CASE(an_open_epoch_waits_until_what_fills_segments_is_durable),

@@ -428,7 +428,7 @@ TEST_F(abi, inline_keys_are_the_keys_that_pointers_give)
 /*
  * Conditions and versions
  */
-TEST_F(abi, create_refuses_a_key_that_is_there)
+TEST_F(abi, create_refuses_a_key_that_exists)
 {
 	__u64 version;
 
@@ -439,7 +439,7 @@ TEST_F(abi, create_refuses_a_key_that_is_there)
 	EXPECT_EQ(version, kvt_version(self->fd, STR("k")));
 }
 
-TEST_F(abi, replace_refuses_a_key_that_is_not_there)
+TEST_F(abi, replace_refuses_a_key_that_does_not_exist)
 {
 	EXPECT_EQ(-ENOENT, kvt_put_flags(self->fd, STR("k"), STR("one"), KVTREE_F_REPLACE));
 	EXPECT_EQ(0, kvt_version(self->fd, STR("k")));

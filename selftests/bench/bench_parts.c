@@ -125,7 +125,7 @@ static void *insert_many(void *bad)
 	return NULL;
 }
 
-TEST(records_are_asked_for_when_all_before_them_are_there)
+TEST(records_are_asked_for_when_all_before_them_exist)
 {
 	pthread_t thread[THREADS];
 	atomic_int bad = 0;

@@ -144,7 +144,7 @@ TEST_F(bind, a_maps_id_is_no_right_to_it)
 	EXPECT_EQ(1, self->b->got[0]);
 }
 
-TEST_F(bind, a_map_stands_for_one_store_at_a_time)
+TEST_F(bind, a_map_is_bound_to_one_store_at_a_time)
 {
 	int fd = self->env[0].env.fd, other = self->env[1].env.fd;
 	struct kvtree_bpf_binding binding = { 0 };
@@ -185,7 +185,7 @@ static bool nothing_is_bound(void *arg)
 }
 
 /* A binding does not keep its map, and then no longer counts. */
-TEST_F(bind, a_binding_goes_when_nobody_has_its_map)
+TEST_F(bind, a_binding_ends_with_the_last_reference_to_its_map)
 {
 	int fd = self->env[0].env.fd, map = kvt_bpf_map(), outer, key = 0;
 	struct kvtree_bpf_binding binding = { 0 };
@@ -213,7 +213,7 @@ static void allow_files(unsigned int nr)
 	KVT_CHECK(setrlimit(RLIMIT_NOFILE, &files) == 0);
 }
 
-TEST_F(bind, bindings_are_so_many_and_no_more)
+TEST_F(bind, bindings_have_a_maximum)
 {
 	int fd = self->env[0].env.fd, map[KVTREE_BPF_BINDINGS_MAX + 1];
 	unsigned int i;

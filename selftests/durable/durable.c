@@ -1024,7 +1024,7 @@ static const struct other {
 	{ "\x55\xaa", 2, 510, true },		/* a partition table, after the boot code */
 };
 
-TEST_F(damage, disk_that_somebody_else_has_written_to_is_not_taken_back)
+TEST_F(damage, disk_that_others_have_written_to_is_not_taken_back)
 {
 	struct self *t = &self->self;
 	__u64 digest = detached(t);

@@ -725,7 +725,7 @@ static int attach_confined(void *arg)
 }
 
 /* However much was put and removed since the last checkpoint. */
-TEST(what_is_gone_takes_no_memory_to_attach)
+TEST(removed_keys_take_no_memory_to_attach)
 {
 	struct pair pair = { .fd = -1 };
 	struct confined confined = { .pair = &pair };
@@ -763,7 +763,7 @@ static int check_confined(void *arg)
 }
 
 /* Nor does it for the tool, which keeps what it has read of each key. */
-TEST(what_is_gone_takes_no_memory_to_check)
+TEST(removed_keys_take_no_memory_to_check)
 {
 	struct pair pair = { .fd = -1 };
 	struct confined confined = { .pair = &pair };
