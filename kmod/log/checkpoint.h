@@ -115,7 +115,7 @@ static inline void kvt_saved_count(const struct kvt_saved *saved, u32 blocks)
 		     (u64)blocks * KVTREE_LOG_BLOCK);
 }
 
-/* Whether a step writes a range, of those that the checkpoint writes. */
+/* Whether a step of a checkpoint of everything writes a range. */
 static inline bool kvt_saved_writes(const struct kvt_saved *saved, u32 i)
 {
 	return test_bit(i, saved->todo) && !(saved->left && test_bit(i, saved->left));

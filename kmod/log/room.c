@@ -20,7 +20,7 @@
  * replace.  So whatever ends a checkpoint, and after any of its steps, there is room for the next.
  *
  * On a small device, S and E are more than a second copy of what is live.  There, checkpoints are
- * written at once, and K = A + what is committed at the end.
+ * written at once, and K = A + a directory + what is committed at the end.
  *
  * Each device is checked on its own, since any of them may run out first: a small one may hold
  * only commit records.  What a checkpoint writes grows with the live data, no matter which device
@@ -225,7 +225,10 @@ static u32 nr_directories(const struct kvt_part *part)
 	return part->space->steps ? 2 : 1;
 }
 
-/* S + E, without directories. */
+/*
+ * What is kept besides bases and directories: for steps, or for a checkpoint that is written at
+ * once.
+ */
 static u32 kept_besides(const struct kvt_part *part)
 {
 	if (part->space->steps)
@@ -451,8 +454,8 @@ static u32 directories(const struct kvt_part *part, u32 nr)
 		   directory_segments(part, nr));
 }
 
-/* S + E. */
-static u32 kept_for_steps(const struct kvt_part *part)
+/* K without bases: S + E, or for a checkpoint at once its directory and what is committed. */
+static u32 kept_besides_bases(const struct kvt_part *part)
 {
 	return kept_besides(part) + directories(part, nr_directories(part));
 }
@@ -464,7 +467,7 @@ static u32 kept_with(const struct kvt_part *part, u32 bases)
 
 	if (part->space->steps)
 		most = beyond(most, bases);
-	return most + kept_for_steps(part);
+	return most + kept_besides_bases(part);
 }
 
 static u32 kept(const struct kvt_part *part)
@@ -686,15 +689,17 @@ static void steps_leave(struct kvt_space *space, bool stopped, bool rest)
 	}
 }
 
-/* Bytes of records for which a device has room in a step.  Writers that go on get a part of it. */
+/*
+ * Bytes of records for which a device has room in a step.  Writers that go on keep half of what
+ * they may take.
+ */
 static u64 step_bytes(struct kvt_part *part, u64 directory, bool stopped)
 {
-	u32 keep = save_keep(part) + BASES_TAIL + REST_TAIL, nr = READ_ONCE(part->segs.nr_free);
-	u32 spare = beyond(nr, log_keep(part));
+	u32 free = READ_ONCE(part->segs.nr_free);
+	u32 nr = beyond(free, save_keep(part) + BASES_TAIL + REST_TAIL);
 
-	nr = beyond(nr, keep);
 	if (!stopped)
-		nr -= min(nr, spare / 2);
+		nr -= min(nr, beyond(free, log_keep(part)) / 2);
 	if (small_steps(part->space))
 		nr = min(nr, step_segments(part, directory));
 	WRITE_ONCE(part->segs.planned, nr + BASES_TAIL + REST_TAIL);
@@ -751,9 +756,10 @@ u64 kvt_room_net(const struct kvt_space *space)
 
 	for (i = 0; i < space->devs->nr; i++) {
 		const struct kvt_part *part = &space->part[i];
-		u32 nr = beyond(READ_ONCE(part->segs.nr_free), kept_for_steps(part) + BASES_TAIL);
+		u32 keep = kept_besides_bases(part) + BASES_TAIL;
 
-		room += nr * kvt_room_segment(part, small);
+		room += beyond(READ_ONCE(part->segs.nr_free), keep) *
+			kvt_room_segment(part, small);
 	}
 	return room - room / CHECKPOINT_PADDING;
 }
