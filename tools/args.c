@@ -182,7 +182,13 @@ void arg_store_name(struct argp_state *state, char name[KVTREE_NAME_MAX], const 
 	memcpy(name, arg, strlen(arg));
 }
 
-static bool is_store_name(const char *name)
+/**
+ * store_name_allowed() - whether the module accepts a name for a store
+ * @name: the name
+ *
+ * Return: true if so, unless it is too long
+ */
+bool store_name_allowed(const char *name)
 {
 	const char *c;
 
@@ -203,7 +209,7 @@ bool say_store_wrong(const char *what, const struct kvtree_store_create *store)
 {
 	bool bwtree = !strcmp(store->engine, "bwtree");
 
-	if (!is_store_name(store->name))
+	if (!store_name_allowed(store->name))
 		warn("%s '%s': invalid name: use letters, digits, dots, hyphens and underscores",
 		     what, store->name);
 	else if (*store->engine && !bwtree && strcmp(store->engine, "masstree"))

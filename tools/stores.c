@@ -2,7 +2,6 @@
 /*
  * The file with the durable stores of the machine: kvtree-stores(5).
  */
-#include <ctype.h>
 #include <unistd.h>
 
 #include "stores.h"
@@ -25,20 +24,10 @@ complain(struct stores *stores, unsigned int nr, const char *fmt, ...)
 	warn("%s:%u: %s", stores->file, nr, text);
 }
 
-/* Names that the module accepts. */
+/* Names that the module and commands accept: these take "-" for an option. */
 static bool name_valid(const char *name)
 {
-	const char *c;
-
-	if (!strcmp(name, ".") || !strcmp(name, "..") || strlen(name) >= KVTREE_NAME_MAX)
-		return false;
-	/* Commands take the name as an argument. */
-	if (*name == '-')
-		return false;
-	for (c = name; *c; c++)
-		if (!isascii(*c) || (!isalnum(*c) && !strchr("._-", *c)))
-			return false;
-	return true;
+	return *name != '-' && strlen(name) < KVTREE_NAME_MAX && store_name_allowed(name);
 }
 
 /* NAME=VALUE, or NAME alone. */

@@ -83,6 +83,7 @@ bool owner_of(bool group, const char *text, uint32_t *id);
 const char *owner_name(bool group, uint32_t id);
 bool mode_of(const char *text, uint32_t *mode);
 void arg_store_name(struct argp_state *state, char name[KVTREE_NAME_MAX], const char *arg);
+bool store_name_allowed(const char *name);
 bool say_store_wrong(const char *what, const struct kvtree_store_create *store);
 int parse(const struct argp *argp, int argc, char **argv, void *input);
 struct bytes file_bytes(const char *path);

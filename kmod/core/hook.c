@@ -9,6 +9,7 @@
 #include <linux/string.h>
 #include <linux/xarray.h>
 
+#include "base/name.h"
 #include "base/value.h"
 #include "compat.h"
 #include "hook.h"
@@ -53,14 +54,7 @@ static void hook_free_rcu(struct rcu_head *rcu)
 /* A name has other characters than digits: commands take the name of a hook or its id. */
 static bool hook_name_valid(const char *name)
 {
-	const char *c;
-
-	if (isdigit(*name) || strlen(name) >= KVTREE_HOOK_NAME_MAX)
-		return false;
-	for (c = name; *c; c++)
-		if (!isascii(*c) || (!isalnum(*c) && !strchr("._-", *c)))
-			return false;
-	return true;
+	return !isdigit(*name) && strlen(name) < KVTREE_HOOK_NAME_MAX && kvt_name_allowed(name);
 }
 
 static struct kvt_hook *hook_alloc(const struct kvt_hook_args *args)

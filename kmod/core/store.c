@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A store as its users see it: by name or id, its counters, its versions, its end. */
-#include <linux/ctype.h>
 #include <linux/err.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
@@ -12,6 +11,7 @@
 
 #include "base/event.h"
 #include "base/index.h"
+#include "base/name.h"
 #include "base/waiter.h"
 #include "compat.h"
 #include "log/log.h"
@@ -56,16 +56,9 @@ bool kvt_store_field_valid(const char *field, size_t size)
  */
 bool kvt_store_name_valid(const char *name)
 {
-	const char *c;
-
 	if (!kvt_store_field_valid(name, KVTREE_NAME_MAX) || !*name)
 		return false;
-	if (!strcmp(name, ".") || !strcmp(name, ".."))
-		return false;
-	for (c = name; *c; c++)
-		if (!isascii(*c) || (!isalnum(*c) && !strchr("._-", *c)))
-			return false;
-	return true;
+	return strcmp(name, ".") && strcmp(name, "..") && kvt_name_allowed(name);
 }
 
 static void store_free(struct kref *ref)

@@ -45,7 +45,7 @@ static bool dense;
 static u64 key_of(u32 n)
 {
 	/* The factor is coprime to @keys: each number below @keys comes once, in no order. */
-	return dense ? (u64)n * 7919 % keys : bench_mix(n + 1);
+	return dense ? (u64)n * 7919 % keys : splitmix64(n + 1);
 }
 
 static int insert_run(const struct bench_map *map, u32 from, u64 *state)

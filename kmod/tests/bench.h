@@ -8,6 +8,8 @@
 
 #include <linux/types.h>
 
+#include "splitmix64.h"
+
 /* What a get copies out. */
 struct bench_found {
 	u64 version;
@@ -46,17 +48,9 @@ struct bench_names {
 
 extern const struct bench_names bench_names_kvtree, bench_names_rhashtable, bench_names_empty;
 
-/* Random numbers (SplitMix64; Steele, Lea, Flood, OOPSLA 2014). */
-static inline u64 bench_mix(u64 n)
-{
-	n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9ull;
-	n = (n ^ (n >> 27)) * 0x94d049bb133111ebull;
-	return n ^ (n >> 31);
-}
-
 static inline u64 bench_random(u64 *state)
 {
-	return bench_mix(*state += 0x9e3779b97f4a7c15ull);
+	return splitmix64(*state += SPLITMIX64_STEP);
 }
 
 /* 0..@n - 1 */

@@ -26,6 +26,7 @@
 #include "base/stats.h"
 #include "base/value.h"
 #include "compat.h"
+#include "splitmix64.h"
 
 /* The engines that a case with an engine as its parameter runs for. */
 static const struct kt_engine {
@@ -200,14 +201,9 @@ struct kt_rnd {
 
 struct kt_rnd kt_rnd(struct kunit *test);
 
-/* SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). */
 static inline u64 kt_rnd_u64(struct kt_rnd *rnd)
 {
-	u64 z = rnd->state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
+	return splitmix64(rnd->state += SPLITMIX64_STEP);
 }
 
 /* 0..n-1 */

@@ -4,13 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "oracle.h"
+#include "../../kmod/tests/splitmix64.h"
 
 uint64_t crash_mix(uint64_t x)
 {
-	x += 0x9e3779b97f4a7c15ull;
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-	return x ^ x >> 31;
+	return splitmix64(x + SPLITMIX64_STEP);
 }
 
 /* One of a row of random numbers, below n. */

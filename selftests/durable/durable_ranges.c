@@ -768,8 +768,6 @@ static void crashed_format(struct __test_metadata *_metadata, struct _test_data_
 
 FIXTURE_SETUP(crashed)
 {
-	int i;
-
 	if (!kvt_faults_load())
 		SKIP(return, "there are no disks that fail when they are told");
 	self->dev = kvt_open();

@@ -7,6 +7,7 @@
 #ifndef FORMAT_MUTATE_H
 #define FORMAT_MUTATE_H
 
+#include "../../kmod/tests/splitmix64.h"
 #include "map.h"
 
 struct fmt_bytes {
@@ -17,11 +18,7 @@ struct fmt_bytes {
 /* A repeatable row of numbers. */
 static inline u64 fmt_random(u64 *row)
 {
-	u64 z = *row += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
+	return splitmix64(*row += SPLITMIX64_STEP);
 }
 
 static inline u32 fmt_below(u64 *row, u32 n)

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../kmod/tests/splitmix64.h"
 #include "kvt_test.h"
 
 /* The contents of a buffer before the kernel writes to it. */
@@ -648,17 +649,12 @@ void kvt_rand_init(struct kvt_rand *rand, __u64 salt)
 
 	fprintf(stderr, "# seed %llu (KVT_SEED), salt %llu\n", (unsigned long long)seed,
 		(unsigned long long)salt);
-	rand->state = (seed + 1) * 0x9e3779b97f4a7c15ull + salt;
+	rand->state = (seed + 1) * SPLITMIX64_STEP + salt;
 }
 
-/* splitmix64: every seed is a good one. */
 __u64 kvt_rand(struct kvt_rand *rand)
 {
-	__u64 z = rand->state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
+	return splitmix64(rand->state += SPLITMIX64_STEP);
 }
 
 __u32 kvt_rand_below(struct kvt_rand *rand, __u32 n)

@@ -1,32 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Random numbers for all benchmarks, the same for the same seed on every machine:
- * SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).  Inline, because one is drawn for each
- * measured operation.
+ * Random numbers for all benchmarks.  Inline, because one is drawn for each measured
+ * operation.
  */
 #ifndef BENCH_RANDOM_H
 #define BENCH_RANDOM_H
 
 #include <stdint.h>
 
+#include "../../kmod/tests/splitmix64.h"
+
 struct rng {
 	uint64_t state;
 };
-
-/**
- * mix64() - scatter the bits of a number
- * @n: the number
- *
- * The finalizer of SplitMix64, a permutation.
- *
- * Return: the scattered number
- */
-static inline uint64_t mix64(uint64_t n)
-{
-	n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9ull;
-	n = (n ^ (n >> 27)) * 0x94d049bb133111ebull;
-	return n ^ (n >> 31);
-}
 
 /**
  * rng_seed() - begin a sequence
@@ -37,7 +23,7 @@ static inline uint64_t mix64(uint64_t n)
  */
 static inline void rng_seed(struct rng *rng, uint64_t seed, uint64_t client, uint64_t stream)
 {
-	rng->state = mix64(mix64(mix64(seed) + client) + stream);
+	rng->state = splitmix64(splitmix64(splitmix64(seed) + client) + stream);
 }
 
 /**
@@ -48,8 +34,7 @@ static inline void rng_seed(struct rng *rng, uint64_t seed, uint64_t client, uin
  */
 static inline uint64_t rng_next(struct rng *rng)
 {
-	rng->state += 0x9e3779b97f4a7c15ull;
-	return mix64(rng->state);
+	return splitmix64(rng->state += SPLITMIX64_STEP);
 }
 
 /**

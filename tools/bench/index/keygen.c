@@ -67,19 +67,19 @@ uint32_t bench_key(enum bench_keys keys, uint64_t n, uint8_t *to)
 {
 	switch (keys) {
 	case KEYS_RANDOM_8:
-		return put_number(mix64(n + 1), to);
+		return put_number(splitmix64(n + 1), to);
 	case KEYS_COMMON_32:
 		memset(to, 'k', 32);
-		return 32 + put_number(mix64(n + 1), to + 32);
+		return 32 + put_number(splitmix64(n + 1), to + 32);
 	case KEYS_DECIMAL:
 		return put_decimal(shuffle_31(n), 1, to);
 	case KEYS_TEN_DIGITS:
 		return put_decimal(shuffle_31(n), 10, to);
 	case KEYS_USER:
 		memcpy(to, "user", 4);
-		return 4 + put_decimal(mix64(n + 1), 1, to + 4);
+		return 4 + put_decimal(splitmix64(n + 1), 1, to + 4);
 	case KEYS_GAMER:
-		return put_letters(n, 78 + mix64(n + 1) % 33, to);
+		return put_letters(n, 78 + splitmix64(n + 1) % 33, to);
 	case KEYS_HASH_20:
 		return put_random(n, 20, to);
 	case KEYS_DESCENDING:

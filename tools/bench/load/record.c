@@ -126,17 +126,17 @@ static uint64_t origin(const char *key, size_t key_len, unsigned int field, uint
 
 	for (; key_len >= sizeof(word); key += sizeof(word), key_len -= sizeof(word)) {
 		memcpy(&word, key, sizeof(word));
-		hash = mix64(hash ^ word);
+		hash = splitmix64(hash ^ word);
 	}
 	word = 0;
 	memcpy(&word, key, key_len);
-	return mix64(hash ^ word) + ((uint64_t)field << 32) + salt;
+	return splitmix64(hash ^ word) + ((uint64_t)field << 32) + salt;
 }
 
 /* The next 8 bytes of the content, in printable characters. */
 static uint64_t content(uint64_t *at)
 {
-	return (mix64(++*at) & 0x1f1f1f1f1f1f1f1full) + 0x4040404040404040ull;
+	return (splitmix64(++*at) & 0x1f1f1f1f1f1f1f1full) + 0x4040404040404040ull;
 }
 
 static void fill(uint64_t at, char *data, size_t len)
