@@ -128,7 +128,7 @@ static long ioctl_op(struct kvt_session *session, void __user *arg, size_t usize
 	if (kvt_op_is_quick_get(session->access, &op) && kvt_session_enter_rcu(session)) {
 		done = kvt_get_quick(session->store, &op);
 		if (likely(done))
-			kvt_get_quick_count(session->store, &op);
+			kvt_stat_get(&session->store->stats, op.result);
 		kvt_session_leave_rcu(session);
 	}
 	if (likely(done))

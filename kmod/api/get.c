@@ -107,8 +107,8 @@ int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struc
  *
  * Context: under kvt_store_enter_rcu(), in the task that owns the memory.
  *
- * Return: true: @op->result is set, and kvt_get_quick_count() must follow; false: nothing was
- * done, use kvt_get().
+ * Return: true: @op->result is set, and kvt_stat_get() must follow while the store is entered;
+ * false: nothing was done, use kvt_get().
  */
 bool kvt_get_quick(struct kvt_store *store, struct kvtree_op *op)
 {

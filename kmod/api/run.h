@@ -60,18 +60,4 @@ static inline bool kvt_op_is_quick_get(unsigned int access, const struct kvtree_
 	return op->flags == KVTREE_F_KEY_INLINE && kvt_op_is_plain_get(access, op);
 }
 
-/**
- * kvt_get_quick_count() - count a GET
- * @store: the store
- * @op: the operation that kvt_get_quick() has executed
- *
- * Context: under the same kvt_store_enter_rcu().
- */
-static inline void kvt_get_quick_count(struct kvt_store *store, const struct kvtree_op *op)
-{
-	kvt_stat_inc(&store->stats, KVTREE_STAT_GET);
-	if (op->result == -ENOENT)
-		kvt_stat_inc(&store->stats, KVTREE_STAT_GET_MISS);
-}
-
 #endif /* KVT_API_RUN_H */

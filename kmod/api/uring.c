@@ -400,7 +400,7 @@ static bool call_quick(struct call *call)
 	done = kvt_get_quick(session->store, &call->op) && call_answer(call);
 	if (likely(done)) {
 		call_count(call, KVTREE_STAT_URING);
-		kvt_get_quick_count(session->store, &call->op);
+		kvt_stat_get(&session->store->stats, call->op.result);
 	}
 	kvt_session_leave_rcu(session);
 	if (unlikely(!done))

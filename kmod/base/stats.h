@@ -7,6 +7,7 @@
 #ifndef KVT_BASE_STATS_H
 #define KVT_BASE_STATS_H
 
+#include <linux/errno.h>
 #include <linux/percpu.h>
 #include <linux/types.h>
 #include <linux/kvtree.h>
@@ -32,6 +33,14 @@ static inline void kvt_stat_add(struct kvt_stats *stats, unsigned int id, s64 n)
 static inline void kvt_stat_inc(struct kvt_stats *stats, unsigned int id)
 {
 	this_cpu_inc(stats->cpu->count[id]);
+}
+
+/* Count a get.  It has been answered with @result. */
+static inline void kvt_stat_get(struct kvt_stats *stats, int result)
+{
+	kvt_stat_inc(stats, KVTREE_STAT_GET);
+	if (result == -ENOENT)
+		kvt_stat_inc(stats, KVTREE_STAT_GET_MISS);
 }
 
 int kvt_stats_init(struct kvt_stats *stats);

@@ -126,10 +126,8 @@ static __always_inline int lookup_count(const struct lookup *l, int ret)
 	struct kvt_stats *stats = &l->store->stats;
 
 	kvt_stat_inc(stats, KVTREE_STAT_BPF);
-	kvt_stat_inc(stats, KVTREE_STAT_GET);
-	if (ret == -ENOENT)
-		kvt_stat_inc(stats, KVTREE_STAT_GET_MISS);
-	else if (ret == -EBUSY)
+	kvt_stat_get(stats, ret);
+	if (ret == -EBUSY)
 		kvt_stat_inc(stats, KVTREE_STAT_BPF_BUSY);
 	return ret;
 }
