@@ -6,7 +6,7 @@
 
 The path is relative to the top of the tree. The comment is one that begins
 with "DOC: NAME", as scripts/kernel-doc of the kernel knows it; its text is
-reStructuredText.
+reStructuredText. The kernel's own extension needs a kernel's source.
 """
 
 import os

@@ -9,6 +9,8 @@ There is a page for each call in kvtree.h and kvtree_uring.h, made of its commen
 each kind of object, made of the comment at the head of its part of the header;
 and libkvtree(3), made of the comment at the top. Their examples are the programs
 in the folder "examples". With --check it only says what is missing.
+
+kernel-doc's own pages are of section 9, and have neither errors nor examples.
 """
 
 import os

@@ -22,6 +22,8 @@ Leaf results are counted: a result with subtests sums them up, and counts
 itself only if it failed although none of them did. A plan that is missing or
 that was not carried out counts as failed, as does a program that ended with
 an error after reporting only successes.
+
+The kernel has kunit_parser.py, but in its source, which most lanes do not need.
 """
 
 import argparse

@@ -13,6 +13,8 @@ Lines of the template that are replaced:
                           and its output; or a session of the shell
 
 and of its title @DATE@ and @VERSION@. TOOL is the tool to ask.
+
+help2man makes a page of one command's help; kvtree(1) has those of all commands.
 """
 
 import os
