@@ -521,7 +521,8 @@ func TestConnectionCommands(t *testing.T) {
 		CLIENT SETNAME x -> OK
 		CLIENT GETNAME -> "x"
 		CLIENT SETINFO lib-name y -> OK
-		CLIENT KILL x -> ERR kvtree-server has no CLIENT KILL: it has ID, GETNAME, SETNAME, SETINFO, INFO, LIST, NO-EVICT and NO-TOUCH
+		CLIENT KILL x -> ERR kvtree-server has no CLIENT KILL: it has ID, GETNAME, SETNAME, SETINFO, INFO, LIST, NO-EVICT, NO-TOUCH
+		CLIENT LIST ID 1 -> ERR wrong number of arguments for 'client|list' command
 		EXEC -> ERR kvtree-server has no EXEC: there are no transactions
 		MULTI -> ERR kvtree-server has no MULTI: there are no transactions
 		SET b refused -> ERR not executed: kvtree-server has no MULTI

@@ -165,6 +165,8 @@ func goodName(name string) bool {
 	return len(name) <= maxName
 }
 
+var clientWords = []string{"ID", "GETNAME", "SETNAME", "SETINFO", "INFO", "LIST", "NO-EVICT", "NO-TOUCH"}
+
 // clientCommand is CLIENT, with the subcommands that libraries use when they connect.
 func clientCommand(c *client, args [][]byte) {
 	word := args[1]
@@ -192,9 +194,11 @@ func clientCommand(c *client, args [][]byte) {
 		c.text(c.describe())
 	case is(word, "LIST") && len(args) == 2:
 		c.text(c.server.describeClients())
+	case slices.ContainsFunc(clientWords, func(known string) bool { return is(word, known) }):
+		c.failure(wrongNumber("client|" + string(word)))
 	default:
 		c.failure("ERR kvtree-server has no CLIENT " + string(word[:min(len(word), 64)]) +
-			": it has ID, GETNAME, SETNAME, SETINFO, INFO, LIST, NO-EVICT and NO-TOUCH")
+			": it has " + strings.Join(clientWords, ", "))
 	}
 }
 
