@@ -165,11 +165,11 @@ func TestUpdatesBeforeOneThatChangesNothingAreDurable(t *testing.T) {
 	s := start(t, nil, d.name)
 	d.stop()
 	u := readFor(s, "INCR a", "HDEL h f")
-	for len(u.pending) > 0 {
-		u.round()
-	}
 	done := make(chan struct{})
 	go func() {
+		for len(u.pending) > 0 {
+			u.round()
+		}
 		u.sync()
 		close(done)
 	}()
