@@ -19,7 +19,7 @@ KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON GO)
 
 export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
-	BENCH_UML_ARGS BENCH_MEMORY BENCH_DISK_MB RELEASES CRASH_SEED HISTORY_SEED BROKEN_TURN \
+	BENCH_UML_ARGS BENCH_MEMORY BENCH_DISK_MB RELEASES CRASH_SEED HISTORY_SEED TURN \
 	KVT_NEWEST KVT_SHORT KVT_WHOLE KVT_QUICK
 
 .PHONY: all modules try-modules lib tools server examples man selftests install install-module \
@@ -118,10 +118,10 @@ demo:
 vm:
 	@$(LANES)/vm.sh
 
-# Leaves out tests that another lane also runs; tests ten of the broken builds, in turns.
+# Leaves out tests that another lane also runs; takes broken builds and Debian releases in turns.
 check: KVT_SHORT := 1
 check: KVT_WHOLE := 1
-check: BROKEN_TURN := $(or $(BROKEN_TURN),now)
+check: TURN := $(or $(TURN),now)
 check:
 	@$(LANES)/check.sh stock uml-debug uml stock-7 broken crash deb user lint fuzz history \
 		hibernate

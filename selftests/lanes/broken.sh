@@ -20,9 +20,8 @@
 # may have been too slow. If it is caught then, and the first try had not timed out, the test that
 # should have caught it is unstable; the first log and results stay in build/broken/NAME.first.
 #
-# NAME may have wildcards. Without a NAME, all patches are run or, with BROKEN_TURN, about ten of
-# those that have a turn. BROKEN_TURN is a number that selects them; "now" takes the number
-# from the commit's hash.
+# NAME may have wildcards. Without a NAME, all patches are run or, with TURN, about ten of
+# those that have a turn; see lane.sh.
 #
 # "broken.sh --lint" only looks at the heads.
 
@@ -246,16 +245,6 @@ select_names()
 	done | sort -u | cut -d ' ' -f 2
 }
 
-# The number of this turn.
-turn()
-{
-	if [ "$BROKEN_TURN" != now ]; then
-		echo "$BROKEN_TURN"
-	else
-		echo $((16#$(git -C "$TOP" rev-parse --short=7 HEAD 2>/dev/null || date +%j)))
-	fi
-}
-
 # has_turn PATCH: patches that take minutes have none.
 has_turn()
 {
@@ -269,7 +258,7 @@ has_turn()
 # successive turns as there are tens of patches.
 names_by_turns()
 {
-	local all n turns from
+	local all n turns number from
 
 	mapfile -t all < <(for n in "$PATCHES"/*.patch; do
 		has_turn "$n" || continue
@@ -277,8 +266,9 @@ names_by_turns()
 		echo "$(sha256sum <<<"$n" | cut -c 1-8) $n"
 	done | sort | cut -d ' ' -f 2)
 	turns=$(((${#all[@]} + A_TURN - 1) / A_TURN))
-	n=$(($(turn) % turns))
-	say "broken: turn $n of $turns; BROKEN_TURN=$n repeats it"
+	number=$(turn)
+	n=$((number % turns))
+	say "broken: turn $n of $turns; TURN=$number repeats it"
 	from=$((n * ${#all[@]} / turns))
 	select_names "${all[@]:from:(n + 1) * ${#all[@]} / turns - from}"
 }
@@ -317,7 +307,7 @@ main()
 	if [ "${1:-}" = --lint ]; then
 		lint
 		return
-	elif [ $# -eq 0 ] && [ -n "${BROKEN_TURN:-}" ]; then
+	elif [ $# -eq 0 ] && [ -n "${TURN:-}" ]; then
 		text=$(names_by_turns)
 	else
 		text=$(select_names "${@:-*}")

@@ -9,8 +9,8 @@
 # no network. The upgrade runs in the machine, but DKMS is given a compiled module: compiling it
 # there would take ten minutes.
 #
-# RELEASES selects the releases. KVT_SHORT=1 takes Debian 13 only, and leaves the upgrade out.
-# LANE_TIMEOUT is the seconds after which a silent machine is stopped.
+# RELEASES selects the releases. TURN selects one of them, and leaves the upgrade out two times out
+# of three; see lane.sh. LANE_TIMEOUT is the seconds after which a silent machine is stopped.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -24,9 +24,8 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/root-lib.sh
 . "$LANES/root-lib.sh"
 
-STAGES='first second third' ALL='bookworm trixie'
-[ "$SHORT" != 1 ] || STAGES='first third' ALL=trixie
-RELEASES=${RELEASES:-$ALL}
+STAGES='first second third'
+RELEASES=${RELEASES:-bookworm trixie}
 TIMEOUT=${LANE_TIMEOUT:-3600}
 PACKAGES='ca-certificates dbus initramfs-tools kmod procps systemd-sysv udev zstd'
 KERNEL_PACKAGES='linux-image-amd64 linux-headers-amd64'
@@ -212,16 +211,29 @@ release()
 	use
 }
 
+# Select what has its turn: each combination comes up once in six of them.
+take_turn()
+{
+	local n releases
+
+	n=$(turn)
+	read -r -a releases <<<"$RELEASES"
+	RELEASES=${releases[n % ${#releases[@]}]}
+	[ $((n % 3)) -eq 0 ] || STAGES='first third'
+	say "deb: $RELEASES, stages $STAGES; TURN=$n repeats it"
+}
+
 main()
 {
-	local RELEASE installed=() quiet=ok rc=0 one
+	local RELEASE installed=() quiet=ok rc=0 one tests=28
 
-	VERSION=$(sed -n 's/^VERSION.*:= *//p' "$TOP/lib/Makefile") NEXT=$VERSION.1
-	# The number of all tests.
-	LEAST=$((1 + 28 * $(wc -w <<<"$RELEASES")))
-	if [ "$SHORT" = 1 ]; then
-		NEXT=$VERSION LEAST=$((1 + 16 * $(wc -w <<<"$RELEASES")))
+	if [ -n "${TURN:-}" ]; then
+		take_turn
 	fi
+	VERSION=$(sed -n 's/^VERSION.*:= *//p' "$TOP/lib/Makefile") NEXT=$VERSION.1
+	[[ $STAGES = *second* ]] || NEXT=$VERSION tests=16
+	# The number of all tests.
+	LEAST=$((1 + tests * $(wc -w <<<"$RELEASES")))
 	lane_begin deb
 	"$LANES/deps.sh" deb
 	: >"$CONSOLE"

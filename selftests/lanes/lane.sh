@@ -9,6 +9,8 @@
 #              or patterns. KUNIT_FILTER is an alias. T is one pattern, without blanks.
 # ENGINE=NAME  run the programs with this engine only: masstree or bwtree
 # KVT_SHORT=1  leave out most tests that another lane runs as well: for "make check"
+# TURN         a number that selects what "make check" runs in turns: ten of the broken builds, and
+#              a part of the deb lane. "now" takes the number from the commit's hash.
 # KVT_QUICK=1  run the tests that find most in a short time: for "make check-quick"
 # KVT_OUT      name under build/ instead of the lane's (for a second build)
 # KVT_SOURCE   the folder of the module's source, if not this tree
@@ -33,6 +35,16 @@ QUICK=${KVT_QUICK:-0}
 TREE=${KVT_TREE:-$TOP}
 ROOT=
 INSIDE=()
+
+# The number of this turn.
+turn()
+{
+	if [ "$TURN" != now ]; then
+		echo "$TURN"
+	else
+		echo $((16#$(git -C "$TOP" rev-parse --short=7 HEAD 2>/dev/null || date +%-j)))
+	fi
+}
 
 # lane_begin LANE: called first. Wait until no other run of the lane is in progress, set the lane's
 # variables, and delete old results. sudo asks for a password here, and not later, when nobody may
