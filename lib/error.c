@@ -33,7 +33,7 @@ static const struct {
 	{ EAGAIN, "the store is busy, or too many operations are under way: try again" },
 	{ EBUSY, "in use, durable (detach it instead), or changed too often at once: try again" },
 	{ ENOMEM, "out of memory, or the memory cgroup's limit is reached" },
-	{ EFAULT, "a pointer points to memory that is not there" },
+	{ EFAULT, "a pointer points to memory that is not mapped" },
 	{ EBADF, "the descriptor is not open" },
 	{ EMFILE, "too many open files in this process" },
 	{ ENFILE, "too many open files in the system" },

@@ -497,7 +497,7 @@ int kvtree_engine_stat(const struct kvtree *kv, struct kvtree_engine_stat *stat,
  * @version: the value's version
  *
  * Return: 0, or
- *	-ENOENT		the key is not there
+ *	-ENOENT		the key does not exist
  */
 int kvtree_get(const struct kvtree *kv, struct kvtree_slice key, void **val,
 	       size_t *len, uint64_t *version);
@@ -514,7 +514,7 @@ int kvtree_get(const struct kvtree *kv, struct kvtree_slice key, void **val,
  * Allocates nothing.  One system call.
  *
  * Return: 0, or
- *	-ENOENT		the key is not there
+ *	-ENOENT		the key does not exist
  *	-EMSGSIZE	the value does not fit
  */
 int kvtree_get_into(const struct kvtree *kv, struct kvtree_slice key, void *buf,
@@ -525,13 +525,13 @@ int kvtree_get_into(const struct kvtree *kv, struct kvtree_slice key, void *buf,
  * @kv: the session
  * @key: the key
  * @val: the value
- * @flags: KVTREE_F_CREATE (only if the key is not there), KVTREE_F_REPLACE
+ * @flags: KVTREE_F_CREATE (only if the key does not exist), KVTREE_F_REPLACE
  *	(only if it is), KVTREE_F_SYNC (return when it is durable), or 0
  * @version: the version that the value got
  *
  * Return: 0, or
  *	-EEXIST		KVTREE_F_CREATE, and the key exists
- *	-ENOENT		KVTREE_F_REPLACE, and the key is not there
+ *	-ENOENT		KVTREE_F_REPLACE, and the key does not exist
  */
 int kvtree_put(const struct kvtree *kv, struct kvtree_slice key,
 	       struct kvtree_slice val, unsigned int flags, uint64_t *version);
@@ -544,7 +544,7 @@ int kvtree_put(const struct kvtree *kv, struct kvtree_slice key,
  * @flags: KVTREE_F_SYNC or 0
  * @version: in: the version that the key must have, 0 for a key that must not
  *	be there; out: the version that the value got, or, after -ECANCELED,
- *	the version found (0 if the key is not there)
+ *	the version found (0 if the key does not exist)
  *
  * Return: 0, or
  *	-ECANCELED	the key has another version
@@ -561,7 +561,7 @@ int kvtree_cas(const struct kvtree *kv, struct kvtree_slice key,
  *	out: the version removed, or, after -ECANCELED, the version found
  *
  * Return: 0, or
- *	-ENOENT		the key is not there
+ *	-ENOENT		the key does not exist
  *	-ECANCELED	KVTREE_F_VERSION, and the key has another version
  */
 int kvtree_del(const struct kvtree *kv, struct kvtree_slice key,
@@ -593,7 +593,7 @@ struct kvtree_sum {
  *
  * Return: 0, or
  *	-EINVAL		the column is not 8 bytes long
- *	-ENOENT		KVTREE_F_REPLACE, and the key or the column is not there
+ *	-ENOENT		KVTREE_F_REPLACE, and the key or the column does not exist
  */
 int kvtree_add(const struct kvtree *kv, struct kvtree_slice key,
 	       unsigned int col, int64_t delta, unsigned int flags,
@@ -734,7 +734,7 @@ int kvtree_probe(const char *path, struct kvtree_device *device, size_t size);
 /**
  * struct kvtree_column - one column of a value
  * @id: 0..255
- * @len: bytes at @data; KVTREE_COL_ABSENT for a column that is not there (get)
+ * @len: bytes at @data; KVTREE_COL_ABSENT for a column that does not exist (get)
  *	or should be removed (put)
  * @data: the column; need not be aligned
  */
@@ -769,7 +769,7 @@ struct kvtree_columns {
  * All columns are of the same version.
  *
  * Return: 0, or
- *	-ENOENT		the key is not there
+ *	-ENOENT		the key does not exist
  */
 int kvtree_get_cols(const struct kvtree *kv, struct kvtree_slice key,
 		    const uint16_t *ids, size_t nr, struct kvtree_columns **cols);
@@ -916,7 +916,7 @@ int kvtree_ops_put_cols(struct kvtree_ops *ops, struct kvtree_slice key,
  * @key: the key
  * @val: the value
  * @flags: as for kvtree_cas()
- * @version: the version that the key must have, 0 for a key that is not there
+ * @version: the version that the key must have, 0 for a key that does not exist
  *
  * Return: the operation's number or a negative errno
  */
@@ -1199,7 +1199,7 @@ int kvtree_cursor_last(struct kvtree_cursor *cursor);
  * @cursor: the cursor
  * @key: the key
  *
- * Goes to the record with this key or, if it is not there, to the next one in
+ * Goes to the record with this key or, if it does not exist, to the next one in
  * the cursor's order: the least key above it, or with KVTREE_CURSOR_REVERSE
  * the greatest one below it.  The key may be outside the range.
  *
@@ -1458,7 +1458,7 @@ int kvtree_ring_put(struct kvtree_ring *ring, struct kvtree_slice key,
  * @key: the key
  * @val: the value
  * @flags: as for kvtree_cas()
- * @version: the version that the key must have, 0 for a key that is not there
+ * @version: the version that the key must have, 0 for a key that does not exist
  * @then: as for kvtree_ring_get()
  *
  * Return: 0 or -EAGAIN

@@ -127,7 +127,7 @@ static inline int kvtree_op_put(struct kvtree_op *op, struct kvtree_slice key,
  * @key: the key
  * @val: the value
  * @flags: as for kvtree_cas()
- * @version: the version that the key must have, 0 for a key that is not there
+ * @version: the version that the key must have, 0 for a key that does not exist
  *
  * Return: as kvtree_op_init()
  */

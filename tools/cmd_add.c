@@ -72,7 +72,7 @@ int cmd_add(int argc, char **argv)
 		.args_doc = "KEY [NUMBER]",
 		.doc = "Add NUMBER (1) to the number stored under a key, and print the sum.\n"
 		       "\vThe number is stored as 8 bytes, little-endian, and printed with a sign.\n"
-		       "A key that is not there counts as 0.",
+		       "A key that does not exist counts as 0.",
 		.children = common_options,
 	};
 	struct add add = { 0 };

@@ -190,7 +190,7 @@ int cmd_get(int argc, char **argv)
 		.args_doc = "KEY",
 		.doc = "Print the value of a key.\n"
 		       "\vThe value is printed byte for byte, and on a terminal a newline.\n"
-		       "If the key is not there, the exit status is 1.",
+		       "If the key does not exist, the exit status is 1.",
 		.children = common_options,
 	};
 	struct kvtree_columns *cols = NULL;

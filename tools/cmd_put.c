@@ -135,7 +135,7 @@ static const struct argp_option put_options[] = {
 	  .doc = "Remove this column; may be repeated" },
 	{ .name = "whole", .key = OPT_WHOLE,
 	  .doc = "With --col: remove all columns that are not named" },
-	{ .name = "create", .key = 'C', .doc = "Only if the key is not there" },
+	{ .name = "create", .key = 'C', .doc = "Only if the key does not exist" },
 	{ .name = "replace", .key = 'R', .doc = "Only if the key exists" },
 	{ 0 }
 };
@@ -159,7 +159,7 @@ static int mismatch(const struct put *put)
 	if (put->version)
 		fprintf(stderr, "': it has version %" PRIu64 "\n", put->version);
 	else
-		fputs("': the key is not there\n", stderr);
+		fputs("': the key does not exist\n", stderr);
 	return STATUS_NOT;
 }
 
@@ -231,7 +231,7 @@ int cmd_cas(int argc, char **argv)
 			    "KEY VERSION --file FILE\n"
 			    "KEY VERSION --col ID=VALUE...",
 		.doc = "Store a value if nobody has changed it since it had this version.\n"
-		       "\vVersion 0 means that the key is not there. \"kvtree get --print-version\"\n"
+		       "\vVersion 0 means that the key does not exist. \"kvtree get --print-version\"\n"
 		       "shows the version. If the key has another one, nothing is changed, the\n"
 		       "message shows that version, and the exit status is 1.",
 		.children = common_options,

@@ -98,7 +98,7 @@ struct bpf_kvt_req {
  * Writing.  Without a flag the whole value becomes column 0.
  */
 #define BPF_KVT_COL		(1u << 8)	/* put, cas: column `col` alone changes */
-#define BPF_KVT_CREATE		(1u << 9)	/* put: only if the key is not there */
+#define BPF_KVT_CREATE		(1u << 9)	/* put: only if the key does not exist */
 #define BPF_KVT_REPLACE		(1u << 10)	/* put, add: only if key (add: column) exists */
 #define BPF_KVT_VERSION		(1u << 11)	/* remove: only at req->version */
 #define BPF_KVT_SYNC		(1u << 12)	/* never: EOPNOTSUPP */
@@ -274,7 +274,7 @@ extern int bpf_kvt_iter_val(struct bpf_iter_kvt *it, void *val, __u32 val__sz) _
 /*
  * Changes, from XDP, tc and syscall programs.  They never sleep.
  *
- * cas: a put if the version is req->version (0: the key is not there).  add:
+ * cas: a put if the version is req->version (0: the key does not exist).  add:
  * adds req->arg to the 8-byte little-endian number in column `col`.
  *
  * Return: 0 and the new version (remove: that of the value removed), or

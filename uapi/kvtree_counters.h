@@ -7,7 +7,7 @@
 KVT_COUNTER("keys", 1, "keys in the store"),
 KVT_COUNTER("bytes", 1, "bytes charged to limit_bytes: values and nodes"),
 KVT_COUNTER("get", 0, "gets"),
-KVT_COUNTER("get_miss", 0, "gets of a key that was not there"),
+KVT_COUNTER("get_miss", 0, "gets of a key that did not exist"),
 KVT_COUNTER("put", 0, "puts"),
 KVT_COUNTER("cas", 0, "compare-and-swaps"),
 KVT_COUNTER("cas_fail", 0, "compare-and-swaps that met another version"),

@@ -23,7 +23,7 @@ struct bw_change {
 	u32 id;
 	u32 size;			/* of the delta */
 	gfp_t gfp;
-	bool grows;			/* the key is not there */
+	bool grows;			/* the key does not exist */
 	bool beside;			/* @delta is beside the page */
 	bool short_page;		/* a removal has left little in the page */
 };

@@ -155,7 +155,7 @@ int kvt_default_store_init(void)
 }
 
 /**
- * kvt_default_store_start() - begin to make the store, if it is not there
+ * kvt_default_store_start() - begin to make the store, if it does not exist
  *
  * Context: module init, which cannot fail any more.
  */
@@ -176,7 +176,7 @@ void kvt_default_store_exit(void)
 }
 
 /**
- * kvt_default_store_retry() - make the store if it is not there, as an engine was registered
+ * kvt_default_store_retry() - make the store if it does not exist, as an engine was registered
  *
  * Context: process context.
  */

@@ -6,7 +6,7 @@
 #include "tree.h"
 
 enum mt_change_kind {
-	MT_CHANGE_NONE,		/* the key is not there and may not be created */
+	MT_CHANGE_NONE,		/* the key does not exist and may not be created */
 	MT_CHANGE_UPDATE,	/* another value in the slot, or none */
 	MT_CHANGE_INSERT,	/* the leaf has room */
 	MT_CHANGE_SPLIT,	/* the leaf is full */

@@ -744,7 +744,7 @@ static void scene_judge(const struct scene *scene, struct scene_look *look, stru
 	else if (err == -ENOENT && state == SCENE_STABLE)
 		scene_wrong(look, "a key that exists was not found", k, err);
 	else if (!err && state == SCENE_ABSENT)
-		scene_wrong(look, "a key that is not there was found", k, err);
+		scene_wrong(look, "a key that does not exist was found", k, err);
 	else if (err && err != -ENOENT)
 		scene_wrong(look, "a key's value is not its own", k, err);
 	else if (!err && version < k->version)
@@ -808,7 +808,7 @@ static void scene_look_record(struct scene *scene, struct scene_look *look,
 	int diff;
 
 	if (!k || scene_state(scene, k) == SCENE_ABSENT) {
-		scene_wrong(look, "a scan found a key that is not there", k, 0);
+		scene_wrong(look, "a scan found a key that does not exist", k, 0);
 		return;
 	}
 	diff = *last ? kt_key_cmp(&(*last)->key, &key) : 0;

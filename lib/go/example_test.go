@@ -178,6 +178,6 @@ func ExampleStore_Stats() {
 	}
 	// Output:
 	// keys: 1 (keys in the store)
-	// get_miss: 1 (gets of a key that was not there)
+	// get_miss: 1 (gets of a key that did not exist)
 	// put: 2 (puts)
 }

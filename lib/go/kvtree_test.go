@@ -319,7 +319,7 @@ func TestABatchIsExecutedInOrder(t *testing.T) {
 	b.Reset()
 	b.Get([]byte("none"))
 	if err := s.Run(ctx, &b); err != nil || b.Len() != 1 {
-		t.Error("a key that is not there fails the batch:", err)
+		t.Error("a key that does not exist fails the batch:", err)
 	}
 }
 

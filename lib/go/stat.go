@@ -21,7 +21,7 @@ var counters = []Stat{
 	{Name: "keys", Text: "keys in the store", Now: true},
 	{Name: "bytes", Text: "bytes charged to limit_bytes: values and nodes", Now: true},
 	{Name: "get", Text: "gets"},
-	{Name: "get_miss", Text: "gets of a key that was not there"},
+	{Name: "get_miss", Text: "gets of a key that did not exist"},
 	{Name: "put", Text: "puts"},
 	{Name: "cas", Text: "compare-and-swaps"},
 	{Name: "cas_fail", Text: "compare-and-swaps that met another version"},

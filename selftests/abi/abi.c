@@ -321,7 +321,7 @@ TEST_F(abi, keys_of_every_length_to_4096_are_told_apart)
 		ASSERT_EQ(4, kvt_get(self->fd, kvt_bytes(key, lens[i]), &got, 4, NULL));
 		ASSERT_EQ(lens[i], got);
 	}
-	/* Lengths in between are not there. */
+	/* Lengths in between do not exist. */
 	EXPECT_EQ(-ENOENT, kvt_get(self->fd, kvt_bytes(key, 3), &got, 4, NULL));
 	EXPECT_EQ(-ENOENT, kvt_get(self->fd, kvt_bytes(key, 4094), &got, 4, NULL));
 	/* Nor is a key of the same length that differs in its last byte. */
@@ -452,7 +452,7 @@ TEST_F(abi, cas_takes_place_only_at_the_version_named)
 {
 	__u64 version, v;
 
-	/* Version 0: a key that is not there. */
+	/* Version 0: a key that does not exist. */
 	v = 0;
 	ASSERT_EQ(0, kvt_cas(self->fd, STR("k"), STR("one"), &v));
 	EXPECT_NE(0, v);
@@ -472,7 +472,7 @@ TEST_F(abi, cas_takes_place_only_at_the_version_named)
 	v++;
 	EXPECT_EQ(-ECANCELED, kvt_cas(self->fd, STR("k"), STR("three"), &v));
 	EXPECT_EQ(version, v);
-	/* A key that is not there has no version. */
+	/* A key that does not exist has no version. */
 	EXPECT_EQ(-ECANCELED, kvt_cas(self->fd, STR("absent"), STR("x"), &v));
 	EXPECT_EQ(0, v);
 	EXPECT_EQ(0, kvt_version(self->fd, STR("absent")));
@@ -549,7 +549,7 @@ TEST_F(abi, add_counts_little_endian_and_wraps)
 	unsigned char buf[8];
 	__u64 before;
 
-	/* A key that is not there counts as 0 and comes into being. */
+	/* A key that does not exist counts as 0 and comes into being. */
 	before = 99;
 	ASSERT_EQ(0, kvt_add(self->fd, STR("n"), 0, 5, &before));
 	EXPECT_EQ(0, before);

@@ -596,7 +596,7 @@ struct load {
 	bool stop;
 	bool attached;		/* since when no bad value gets through */
 	__u32 calls;
-	__u32 gone;		/* the filter was not there */
+	__u32 gone;		/* the filter did not exist */
 	__u32 bad;		/* what cannot be */
 };
 

@@ -134,7 +134,7 @@ static int number_put(int fd, __u32 key, __u64 value)
 	return kvt_put(fd, kvt_bytes(&key, sizeof(key)), kvt_bytes(&value, sizeof(value)), NULL);
 }
 
-/* The number under a key, or -1 if it is not there. */
+/* The number under a key, or -1 if it does not exist. */
 static __u64 number(int fd, __u32 key)
 {
 	__u64 value = 0;

@@ -72,7 +72,7 @@ int kvt_exec(int fd, struct kvtree_op *op);
 struct kvtree_op kvt_op(int opcode, struct kvt_bytes key);
 
 int kvt_get(int fd, struct kvt_bytes key, void *val, __u32 len, __u64 *version);
-/* The version of a key, 0 if it is not there. */
+/* The version of a key, 0 if it does not exist. */
 __u64 kvt_version(int fd, struct kvt_bytes key);
 bool kvt_has(int fd, struct kvt_bytes key, struct kvt_bytes val);
 int kvt_put(int fd, struct kvt_bytes key, struct kvt_bytes val, __u64 *version);

@@ -59,7 +59,7 @@ func want[T any](t *testing.T, wanted T) func(got T, err error) {
 	}
 }
 
-// wantNil is for what is not there.
+// wantNil is for what does not exist.
 func wantNil[T any](t *testing.T) func(got T, err error) {
 	return func(got T, err error) {
 		t.Helper()

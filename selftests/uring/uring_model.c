@@ -169,7 +169,7 @@ static bool filled(const struct model *m, const struct key *key, int col,
 	return true;
 }
 
-/* Bytes of a column; one that is not there has none. */
+/* Bytes of a column; one that does not exist has none. */
 static __u32 col_len(const struct state *s, int col)
 {
 	return s->col[col].len == KVTREE_COL_ABSENT ? 0 : s->col[col].len;

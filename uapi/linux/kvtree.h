@@ -66,7 +66,7 @@
  *			KVTREE_OPEN_READ, ADD both, the other changes and
  *			SYNC KVTREE_OPEN_WRITE
  *	EFAULT		key, val, arg or what it points to is not accessible
- *	ENOENT		the key is not there
+ *	ENOENT		the key does not exist
  *	EEXIST		the key exists
  *	ECANCELED	the version is another one
  *	EMSGSIZE	the buffer is too small
@@ -111,19 +111,19 @@ enum kvtree_opcode {
 	KVTREE_OP_PUT		= 2,
 	/*
 	 * A put that succeeds only if the value's version is `version`;
-	 * version 0 means that the key is not there.  Otherwise ECANCELED, and
+	 * version 0 means that the key does not exist.  Otherwise ECANCELED, and
 	 * `version` becomes the version found (0 if there is none).
 	 */
 	KVTREE_OP_CAS		= 3,
 	/*
-	 * Remove the key; ENOENT if it is not there.  With KVTREE_F_VERSION
+	 * Remove the key; ENOENT if it does not exist.  With KVTREE_F_VERSION
 	 * only if its version is `version` (ECANCELED as for CAS).  `version`
 	 * becomes that of the value removed.
 	 */
 	KVTREE_OP_REMOVE	= 4,
 	/*
 	 * Add `arg` (two's complement, wraps) to the 8-byte little-endian
-	 * number in column `col`; a key or column that is not there counts as
+	 * number in column `col`; a key or column that does not exist counts as
 	 * 0 and is created, unless KVTREE_F_REPLACE (ENOENT).  `arg` becomes the
 	 * number before the addition.  EINVAL if the column is not 8 bytes long.
 	 */
@@ -147,7 +147,7 @@ enum kvtree_opcode {
 #define KVTREE_F_KEY_INLINE	(1u << 0)	/* all with a key: the key is in `key_inline` */
 #define KVTREE_F_COLS		(1u << 1)	/* GET, PUT, CAS: `arg` points to descriptors */
 #define KVTREE_F_ALL_COLS	(1u << 2)	/* GET with COLS: all columns of the value */
-#define KVTREE_F_CREATE		(1u << 3)	/* PUT: only if the key is not there */
+#define KVTREE_F_CREATE		(1u << 3)	/* PUT: only if the key does not exist */
 #define KVTREE_F_REPLACE	(1u << 4)	/* PUT, ADD: only if key (ADD: column) exists */
 #define KVTREE_F_VERSION	(1u << 5)	/* REMOVE: only at this version */
 #define KVTREE_F_SYNC		(1u << 6)	/* PUT, CAS, REMOVE, ADD: complete when durable */
@@ -597,7 +597,7 @@ struct kvtree_store_info {
  *	EBADMSG		something on the devices is damaged
  *	EOPNOTSUPP	a format that is newer than the module, blocks that are too large
  *	EIO		a device cannot be read or written
- *	ERANGE		the epoch `until` is not there, or cannot be restored any more
+ *	ERANGE		the epoch `until` does not exist, or cannot be restored any more
  *
  * EINVAL also means that a device is not formatted, or that something else was written over its
  * beginning.  The kernel's log describes the error.
@@ -681,7 +681,7 @@ enum kvtree_stat {
 	KVTREE_STAT_KEYS,		/* now: keys in the store */
 	KVTREE_STAT_BYTES,		/* now: bytes charged to limit_bytes: values and nodes */
 	KVTREE_STAT_GET,		/* gets */
-	KVTREE_STAT_GET_MISS,		/* gets of a key that was not there */
+	KVTREE_STAT_GET_MISS,		/* gets of a key that did not exist */
 	KVTREE_STAT_PUT,		/* puts */
 	KVTREE_STAT_CAS,		/* compare-and-swaps */
 	KVTREE_STAT_CAS_FAIL,		/* compare-and-swaps that met another version */

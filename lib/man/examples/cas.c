@@ -25,7 +25,7 @@ static int take_ticket(const struct kvtree *kv, int *ticket)
 	int err, n;
 
 	do {
-		version = 0;	/* a key that is not there */
+		version = 0;	/* a key that does not exist */
 		len = 0;
 		err = kvtree_get_into(kv, kvtree_str("ticket"), buf,
 				      sizeof(buf) - 1, &len, &version);

@@ -7,7 +7,7 @@
  *
  * Prints:
  *	all: 0=Kyoto 1=35.011 2=135.77
- *	some: 0=Kyoto 3 is not there
+ *	some: 0=Kyoto 3 does not exist
  */
 #include <err.h>
 #include <kvtree.h>
@@ -25,7 +25,7 @@ static void print(const char *what, struct kvtree_columns *found)
 		const struct kvtree_column *col = &found->col[i];
 
 		if (col->len == KVTREE_COL_ABSENT)
-			printf(" %u is not there", col->id);
+			printf(" %u does not exist", col->id);
 		else
 			printf(" %u=%.*s", col->id, (int)col->len,
 			       (const char *)col->data);

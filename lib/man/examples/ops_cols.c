@@ -8,7 +8,7 @@
  *
  * Prints:
  *	desk: 0=oak 1=75
- *	lamp: 0=brass 1 is not there
+ *	lamp: 0=brass 1 does not exist
  */
 #include <err.h>
 #include <kvtree.h>
@@ -24,7 +24,7 @@ static void print(const char *key, const struct kvtree_columns *cols)
 	printf("%s:", key);
 	for (i = 0; cols && i < cols->nr; i++) {
 		if (cols->col[i].len == KVTREE_COL_ABSENT)
-			printf(" %u is not there", cols->col[i].id);
+			printf(" %u does not exist", cols->col[i].id);
 		else
 			printf(" %u=%.*s", cols->col[i].id,
 			       (int)cols->col[i].len,

@@ -30,7 +30,7 @@ int main(void)
 		err = kvtree_ops_new(&ops);
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
-	/* Version 0, a key that is not there: one of them gets it. */
+	/* Version 0, a key that does not exist: one of them gets it. */
 	kvtree_ops_cas(ops, kvtree_str("lock"), kvtree_str("me"), 0, 0);
 	kvtree_ops_cas(ops, kvtree_str("lock"), kvtree_str("you"), 0, 0);
 	kvtree_ops_add(ops, kvtree_str("visits"), 0, 3, 0);

@@ -9,7 +9,7 @@
  * Prints:
  *	keys ... (now): keys in the store
  *	get ... (in all): gets
- *	get_miss ... (in all): gets of a key that was not there
+ *	get_miss ... (in all): gets of a key that did not exist
  */
 #include <err.h>
 #include <kvtree.h>

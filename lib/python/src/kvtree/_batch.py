@@ -35,7 +35,7 @@ class _Entry:
 
     result: Result[Any]
     found: Callable[[Any, int], Any]
-    missing: tuple[Any] | None = None   # the value if the key is not there
+    missing: tuple[Any] | None = None   # the value if the key does not exist
 
     def finish(self, ops: Any, n: int) -> None:
         """Take the result of operation n, which has been executed."""
@@ -127,7 +127,7 @@ class Batch:
         return [entry.result for entry in self._entries[:len(self)]]
 
     def get(self, key: Buffer, *, room: int = 4096) -> Result[bytes | None]:
-        """Look a key up; the value is None if it is not there.
+        """Look a key up; the value is None if it does not exist.
 
         `room` is the memory reserved for the value, in bytes; TooLong if the value is
         longer.

@@ -170,7 +170,7 @@ class Cursor(Generic[V]):
         return self._move(lib.kvtree_cursor_last)
 
     def seek(self, key: Buffer) -> bool:
-        """Go to the record with this key or, if it is not there, the next one."""
+        """Go to the record with this key or, if it does not exist, the next one."""
         return self._move(lib.kvtree_cursor_seek, slice_of(key, 'key'))
 
     def __iter__(self) -> Iterator[tuple[bytes, V]]:

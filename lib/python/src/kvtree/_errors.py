@@ -24,7 +24,7 @@ class Error(OSError):
 
 
 class NotFound(Error, KeyError):
-    """The key is not there, or no store has this name (ENOENT)."""
+    """The key does not exist, or no store has this name (ENOENT)."""
 
 
 class KeyExists(Error):
@@ -35,7 +35,7 @@ class VersionMismatch(Error):
     """The key has another version than the one asked for (ECANCELED)."""
 
     version: int = 0
-    """The version found, 0 if the key is not there."""
+    """The version found, 0 if the key does not exist."""
 
 
 class StoreGone(Error):

@@ -69,7 +69,7 @@ class Operation(Result[T]):
         self._call = call
         self._args = args   # for the library, with the memory they point to
         self._found = found
-        self._missing = missing     # the value if the key is not there
+        self._missing = missing     # the value if the key does not exist
         self._compares = compares   # ECANCELED may mean another version
         self._canceled = False
         self._number = 0    # changes each time it is begun
@@ -347,7 +347,7 @@ class Ring:
     # Queueing.
 
     def get(self, key: Buffer, *, room: int = 1024) -> Operation[bytes | None]:
-        """Look a key up; the value is None if it is not there.
+        """Look a key up; the value is None if it does not exist.
 
         `room` is the memory reserved for the value, in bytes. The ring repeats the get if
         the value is longer.

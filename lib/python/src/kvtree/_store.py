@@ -206,12 +206,12 @@ class Store(MutableMapping[bytes, bytes]):
     def get(self, key: Buffer, default: D, /) -> bytes | D: ...
 
     def get(self, key: Buffer, default: Any = None, /) -> Any:
-        """Look a key up; `default` if it is not there."""
+        """Look a key up; `default` if it does not exist."""
         found = self._get(key)
         return default if found is None else found[0]
 
     def get_with_version(self, key: Buffer) -> tuple[bytes | None, int]:
-        """Look a key up; the value and its version, (None, 0) if it is not there.
+        """Look a key up; the value and its version, (None, 0) if it does not exist.
 
         cas() accepts a version of 0 for a key that must not exist.
         """
@@ -221,7 +221,7 @@ class Store(MutableMapping[bytes, bytes]):
             replace: bool = False, sync: bool = False) -> int:
         """Store a value, which replaces all columns, and return its version.
 
-        create: only if the key is not there (KeyExists). replace: only if it is
+        create: only if the key does not exist (KeyExists). replace: only if it is
         (NotFound). sync: return when it is durable.
         """
         version = ffi.new('uint64_t *')
@@ -257,7 +257,7 @@ class Store(MutableMapping[bytes, bytes]):
         """Add to the number in a column, and return the sum.
 
         The number is 8 bytes, little-endian, signed; the sum wraps around. A key or
-        column that is not there counts as 0 and is created, unless `replace` (NotFound).
+        column that does not exist counts as 0 and is created, unless `replace` (NotFound).
         InvalidArgument if the column is not 8 bytes long.
         """
         total = ffi.new('struct kvtree_sum *')
@@ -288,7 +288,7 @@ class Store(MutableMapping[bytes, bytes]):
     def get_columns_with_version(
             self, key: Buffer,
             columns: ColumnIds = 'all') -> tuple[dict[int, bytes] | None, int]:
-        """Read columns and the value's version; (None, 0) if the key is not there."""
+        """Read columns and the value's version; (None, 0) if the key does not exist."""
         return self._get_columns(key, columns) or (None, 0)
 
     def put_columns(self, key: Buffer, columns: Columns, *, whole: bool = False,
@@ -503,7 +503,7 @@ class Store(MutableMapping[bytes, bytes]):
         raise KeyError('popitem(): the store is empty')
 
     def setdefault(self, key: Buffer, default: Buffer = b'', /) -> bytes:
-        """Return a key's value, after storing `default` if the key is not there."""
+        """Return a key's value, after storing `default` if the key does not exist."""
         while True:
             found = self._get(key)
             if found is not None:
@@ -544,7 +544,7 @@ class Store(MutableMapping[bytes, bytes]):
             lib.free(found[0])
 
     def _remove(self, key: Buffer, flags: int, version: int | None) -> int:
-        """Remove a key; return its version, 0 if it was not there."""
+        """Remove a key; return its version, 0 if it did not exist."""
         found = ffi.new('uint64_t *', version or 0)
         if version is not None:
             flags |= lib.KVTREE_F_VERSION
