@@ -9,6 +9,7 @@
  * any cache, so that objects allocated in sequence are adjacent, whatever was freed before in
  * which order.
  */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -72,6 +73,8 @@ static pthread_mutex_t slabs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slab *empty;
 static unsigned long slabs_taken;	/* from the arena; some may be empty */
 static unsigned long slabs_used;
+/* What is larger than any slab's objects. */
+static unsigned long large_bytes;
 
 /* The size classes of kmalloc(). */
 static const u16 sizes[] = { 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192 };
@@ -101,7 +104,7 @@ void arena_init(bool huge)
 
 unsigned long arena_bytes(void)
 {
-	return slabs_used * SLAB_SIZE;
+	return slabs_used * SLAB_SIZE + __atomic_load_n(&large_bytes, __ATOMIC_RELAXED);
 }
 
 /* Counts this thread: the benchmark fills with one. */
@@ -279,19 +282,25 @@ size_t kmalloc_size_roundup(size_t size)
 
 void *kmalloc(size_t size, gfp_t gfp)
 {
+	void *p;
+
 	if (size <= KMALLOC_MAX_CACHE_SIZE)
 		return kmem_cache_alloc(kmalloc_caches[size_index[(size + 7) / 8]], gfp);
-	return gfp & __GFP_ZERO ? calloc(1, size) : malloc(size);
+	p = gfp & __GFP_ZERO ? calloc(1, size) : malloc(size);
+	__atomic_add_fetch(&large_bytes, malloc_usable_size(p), __ATOMIC_RELAXED);
+	return p;
 }
 
 void kfree(const void *p)
 {
 	unsigned long at = (const char *)p - arena;
 
-	if (at < arena_size)
+	if (at < arena_size) {
 		kmem_cache_free(slabs[at / SLAB_SIZE].cache, (void *)p);
-	else
+	} else {
+		__atomic_sub_fetch(&large_bytes, malloc_usable_size((void *)p), __ATOMIC_RELAXED);
 		free((void *)p);
+	}
 }
 
 void *alloc_pages_exact(size_t size, gfp_t gfp)
