@@ -226,20 +226,19 @@ class Run:
         return [self.bar(workload, system, name) for system, name in names.items() if system in measured]
 
 
-def middle(name, values):
-    """A bar of several runs."""
-    return Bar(name, sum(values) / len(values), min(values), max(values))
+def compared(name, ratio):
+    return Bar(name, ratio, ratio, ratio)
 
 
 def one(name):
     """The system that the others are compared with."""
-    return Bar(name, 1, 1, 1)
+    return compared(name, 1)
 
 
 def index():
-    small, large = Run("2026-11-22-index"), Run("2026-11-22-masstree-beta")
+    small, large = Run("2026-11-29-index"), Run("2026-11-29-index-1e7")
     names = {"kvtree": "kvtree", "lmdb": "LMDB", "skiplist": "skip list", "congee": "ART (congee)",
-             "mtbeta": "masstree-beta", "mtrow": "beta, rows"}
+             "treeindex": "B+ tree"}
 
     def panel(title, run, workload, batch=None):
         batches = [run.bar(batch, "kvtree", "kvtree, by 32")] if batch else []
@@ -253,52 +252,46 @@ def index():
         panel("Insert 10 million keys", large, "insert_W1"),
         panel("Scan 100 pairs of 10 million", large, "scan100_W1"),
     ], ("Million operations (pairs, for scans) per second, one thread; the line is the least and the most of 5"
-        " rounds. \"by 32\": in batches of 32; \"rows\": with a block for each value, as kvtree has. Virtual"
-        " machine, AMD EPYC.")
+        " rounds, 3 for 10 million keys. \"by 32\": in batches of 32. Virtual machine, AMD EPYC.")
 
 
 def user():
-    ratios = Run("2026-11-21-redis").ratios
-    cached = [Run("2026-11-21-bpf-1"), Run("2026-11-21-bpf-2")]
-
-    def gets(system, name):
-        return middle(name, [run.bar("gets", system, name).value for run in cached])
-
+    ratios, cached = Run("2026-11-29-redis").ratios, Run("2026-11-29-bpf")
     return [
         Panel("One get at a time (Redis = 1)",
-              [one("Redis"), middle("kvtree ioctl", [ratios["get_ioctl_vs_redis"]])]),
+              [one("Redis"), compared("kvtree ioctl", ratios["get_ioctl_vs_redis"])]),
         Panel("64 gets at once (Redis = 1)",
-              [one("Redis"), middle("kvtree batch", [ratios["get_batch64_vs_redis_p64"]]),
-               middle("kvtree uring", [ratios["get_uring64_vs_redis_p64"]])]),
+              [one("Redis"), compared("kvtree batch", ratios["get_batch64_vs_redis_p64"]),
+               compared("kvtree uring", ratios["get_uring64_vs_redis_p64"])]),
         Panel("Gets from memcached per second",
-              [gets("memcached", "memcached"), gets("example cache", "kvtree cache")]),
+              cached.bars("gets", {"memcached": "memcached", "example cache": "kvtree cache"})),
     ], ("Gets per second. Redis over a Unix socket, for 64 at once with pipelines; memcached alone, and behind the"
         " example cache in XDP. Emulated machine, Debian's kernel 6.12.")
 
 
 def bpf():
-    runs = [Run("2026-11-21-bpf-1"), Run("2026-11-21-bpf-2")]
+    ratios = Run("2026-11-29-bpf").ratios
     return [
         Panel(f"{title}, {size} bytes ({other} = 1)",
-              [one(other), middle("kvtree", [run.ratios[f"{ratio}_{size}"] for run in runs])])
+              [one(other), compared("kvtree", ratios[f"{ratio}_{size}"])])
         for title, other, ratio in (("Exact", "hash map", "lookup_time_vs_hash"),
                                     ("Longest prefix", "LPM trie", "lpm_time_vs_lpm_trie"))
         for size in (8, 16, 64)
-    ], ("Time of a lookup; shorter is faster. XDP programs, 100,000 keys or prefixes, middle of two runs,"
-        " emulated machine, Debian's kernel 6.12.")
+    ], ("Time of a lookup; shorter is faster. XDP programs, 100,000 keys or prefixes, "
+        "emulated machine, Debian's kernel 6.12.")
 
 
 def durable():
-    ratios = Run("2026-11-22-durable").ratios
+    ratios = Run("2026-11-29-durable").ratios
     return [
         Panel(f"{place} (kvtree = 1)",
               [one("kvtree"),
-               middle("Redis, always", [1 / ratios[f"{lane}sync256_vs_redis_aof_always"]]),
-               middle("RocksDB, sync", [1 / ratios[f"{lane}sync256_vs_rocksdb_sync"]])])
-        for place, lane in (("null_blk, emulated", ""), ("disk, emulated", "disk_"),
-                            ("User-Mode Linux", "uml_"))
+               *(compared(name, 1 / ratios[f"{lane}sync256_vs_{other}"])
+                 for name, other in (("LMDB, sync", "lmdb_sync"), ("Redis, always", "redis_aof_always"),
+                                     ("RocksDB, sync", "rocksdb_sync")))])
+        for place, lane in (("null_blk, emulated", ""), ("disk, emulated", "disk_"))
     ], ("Durable puts per second, 256 under way. null_blk completes a request after 100 us and has no cache;"
-        " disk is a file of the host. LMDB was measured beside them, but its rate was not kept.")
+        " disk is a file of the host. Emulated machine, Debian's kernel 6.12.")
 
 
 def pictures():
