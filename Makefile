@@ -229,8 +229,8 @@ help:
 	@echo '  vm           a shell in such a machine, with the module loaded'
 	@echo
 	@echo 'Test'
-	@echo '  check        all of the following except check-kcsan, check-arm64 and check-weak; ten'
-	@echo '               of check-broken, in turns; prints "N passed, N failed"'
+	@echo '  check        all of the following except check-kcsan, check-arm64 and check-weak; ten of'
+	@echo '               check-broken and a part of check-deb, in turns; prints "N passed, N failed"'
 	@echo '  check-quick  a few minutes, with the tests that find most: for each commit'
 	@echo '  check-uml    KUnit and kselftests on User-Mode Linux'
 	@echo '  check-debug  those that test the module, with KASAN, lockdep, kmemleak, fault'

@@ -211,7 +211,7 @@ release()
 	use
 }
 
-# Select what has its turn: each combination comes up once in six of them.
+# Select what has its turn. In six of them, each release comes up once with the upgrade.
 take_turn()
 {
 	local n releases
@@ -220,18 +220,18 @@ take_turn()
 	read -r -a releases <<<"$RELEASES"
 	RELEASES=${releases[n % ${#releases[@]}]}
 	[ $((n % 3)) -eq 0 ] || STAGES='first third'
-	say "deb: $RELEASES, stages $STAGES; TURN=$n repeats it"
+	say "deb: $RELEASES, stages $STAGES; TURN=$n RELEASES='${releases[*]}' repeats it"
 }
 
 main()
 {
-	local RELEASE installed=() quiet=ok rc=0 one tests=28
+	local RELEASE installed=() quiet=ok rc=0 one tests=29
 
 	if [ -n "${TURN:-}" ]; then
 		take_turn
 	fi
 	VERSION=$(sed -n 's/^VERSION.*:= *//p' "$TOP/lib/Makefile") NEXT=$VERSION.1
-	[[ $STAGES = *second* ]] || NEXT=$VERSION tests=16
+	[[ $STAGES = *second* ]] || NEXT=$VERSION tests=17
 	# The number of all tests.
 	LEAST=$((1 + tests * $(wc -w <<<"$RELEASES")))
 	lane_begin deb

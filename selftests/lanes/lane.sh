@@ -40,7 +40,7 @@ INSIDE=()
 turn()
 {
 	if [ "$TURN" != now ]; then
-		echo "$TURN"
+		echo "$((10#$TURN))"
 	else
 		echo $((16#$(git -C "$TOP" rev-parse --short=7 HEAD 2>/dev/null || date +%-j)))
 	fi
