@@ -526,7 +526,7 @@ int kvtree_get_into(const struct kvtree *kv, struct kvtree_slice key, void *buf,
  * @key: the key
  * @val: the value
  * @flags: KVTREE_F_CREATE (only if the key does not exist), KVTREE_F_REPLACE
- *	(only if it is), KVTREE_F_SYNC (return when it is durable), or 0
+ *	(only if it does), KVTREE_F_SYNC (return when it is durable), or 0
  * @version: the version that the value got
  *
  * Return: 0, or
@@ -587,9 +587,9 @@ struct kvtree_sum {
  *	KVTREE_F_SYNC, or 0
  * @sum: what came of it
  *
- * The number is stored as 8 bytes, little-endian.  A key or column that is not
- * there counts as 0 and is created.  The session must be open for reading and
- * writing.
+ * The number is stored as 8 bytes, little-endian.  A key or column that does
+ * not exist counts as 0 and is created.  The session must be open for reading
+ * and writing.
  *
  * Return: 0, or
  *	-EINVAL		the column is not 8 bytes long

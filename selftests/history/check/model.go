@@ -9,8 +9,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// state is that of one key.  version is the last one given out, also when the key is not
-// there: versions grow over a removal.
+// state is that of one key.  version is the last one given out, also when the key does
+// not exist: versions grow over a removal.
 type state struct {
 	present bool
 	value   uint64

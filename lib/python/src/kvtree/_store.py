@@ -221,7 +221,7 @@ class Store(MutableMapping[bytes, bytes]):
             replace: bool = False, sync: bool = False) -> int:
         """Store a value, which replaces all columns, and return its version.
 
-        create: only if the key does not exist (KeyExists). replace: only if it is
+        create: only if the key does not exist (KeyExists). replace: only if it does
         (NotFound). sync: return when it is durable.
         """
         version = ffi.new('uint64_t *')
@@ -421,7 +421,7 @@ class Store(MutableMapping[bytes, bytes]):
     def get_many(self, keys: Iterable[Buffer], default: Any = None) -> list[Any]:
         """Look many keys up, in as few system calls as possible.
 
-        Returns the values in the order of the keys, `default` for those not there.
+        Returns the values in the order of the keys, `default` for those that do not exist.
         """
         found: list[Any] = []
         rest = iter(keys)
