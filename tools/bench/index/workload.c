@@ -3,8 +3,8 @@
 #include "workload.h"
 
 /*
- * Steps that other maps take as well come before those that only kvtree takes: these change what
- * the next steps find.
+ * Steps that other maps take as well come before those that only kvtree takes, which change what
+ * the next steps find.  But after churn_W7, the keys to be put are gone.
  */
 static const struct step random_8[] = {
 	{ "insert_W1", "W1", PHASE_INSERT },
