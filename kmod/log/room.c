@@ -20,7 +20,7 @@
  * replace.  So whatever ends a checkpoint, and after any of its steps, there is room for the next.
  *
  * On a small device, S and E are more than a second copy of what is live.  There, checkpoints are
- * written at once, and K = A + a directory + what is committed at the end.
+ * written at once, and K = A + one directory + what a checkpoint commits at its end.
  *
  * Each device is checked on its own, since any of them may run out first: a small one may hold
  * only commit records.  What a checkpoint writes grows with the live data, no matter which device
@@ -225,11 +225,8 @@ static u32 nr_directories(const struct kvt_part *part)
 	return part->space->steps ? 2 : 1;
 }
 
-/*
- * What is kept besides bases and directories: for steps, or for a checkpoint that is written at
- * once.
- */
-static u32 kept_besides(const struct kvt_part *part)
+/* What is kept besides bases and directories.  It differs if checkpoints have steps. */
+static u32 kept_anyway(const struct kvt_part *part)
 {
 	if (part->space->steps)
 		return kept_for_ends(part) + STEP_OPEN;
@@ -241,7 +238,7 @@ static u32 reserve_segments(const struct kvt_part *part)
 {
 	u32 open = min(kvt_part_streams(part), STREAMS_OPEN);
 	const struct reserve r = {
-		.keep = kept_besides(part) + directory_segments(part, nr_directories(part)),
+		.keep = kept_anyway(part) + directory_segments(part, nr_directories(part)),
 		.tails = (part->space->steps ? 1 : 2) * BASES_TAIL,
 		.rest = directory_segments(part, 1) + REST_TAIL,
 		.filled = open * kvt_room_ahead(part),
@@ -454,10 +451,13 @@ static u32 directories(const struct kvt_part *part, u32 nr)
 		   directory_segments(part, nr));
 }
 
-/* K without bases: S + E, or for a checkpoint at once its directory and what is committed. */
+/*
+ * K without A: S + E if checkpoints have steps; otherwise one directory, and what a checkpoint
+ * commits at its end.
+ */
 static u32 kept_besides_bases(const struct kvt_part *part)
 {
-	return kept_besides(part) + directories(part, nr_directories(part));
+	return kept_anyway(part) + directories(part, nr_directories(part));
 }
 
 /* K: segments that are left free between checkpoints if this many have bases. */

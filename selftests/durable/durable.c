@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Durable stores: what was made durable, and nothing else, exists after a
- * crash and after a detach, and damage is detected.
+ * Durable stores: what was made durable, and nothing else, is still there after
+ * a crash and after a detach, and damage is detected.
  *
  * A crash is an image of the devices, taken while a store is attached to them,
  * that is written back when the store is detached.

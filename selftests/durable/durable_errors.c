@@ -702,7 +702,7 @@ static void fill_until_killed(int fd, struct fill *fill)
 	}
 }
 
-/* Acknowledged puts exist; the last one may. */
+/* Acknowledged puts are still there; the last one may be. */
 static bool fill_is_there(int fd, const struct fill *fill)
 {
 	__u64 value, put;

@@ -368,7 +368,7 @@ TEST_F(faults, one_copy_of_the_superblock_is_enough)
 
 /*
  * Each of two disks has another copy only.  No superblock is written over the one that a disk has:
- * wherever writing one leaves garbage, and wherever it fails, the store exists.
+ * wherever writing one leaves garbage, and wherever it fails, the store is still there.
  */
 TEST(another_copy_of_the_superblock_on_each_disk_is_enough)
 {

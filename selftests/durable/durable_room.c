@@ -673,7 +673,7 @@ TEST(long_log_asks_for_a_checkpoint_though_there_is_room)
 }
 
 #define GONE	600000	/* keys, in a log of which no checkpoint is made */
-#define GROUP	1000	/* of them exist at a time */
+#define GROUP	1000	/* of them are in the store at a time */
 
 /* Each of a group's keys, on a CPU.  They are long: a removed one takes a block of memory. */
 static void change_group(int fd, int cpu, int opcode, __u32 first)

@@ -227,6 +227,7 @@ class Run:
 
 
 def compared(name, ratio):
+    """A system's rate or time, divided by that of another."""
     return Bar(name, ratio, ratio, ratio)
 
 
@@ -277,8 +278,8 @@ def bpf():
         for title, other, ratio in (("Exact", "hash map", "lookup_time_vs_hash"),
                                     ("Longest prefix", "LPM trie", "lpm_time_vs_lpm_trie"))
         for size in (8, 16, 64)
-    ], ("Time of a lookup; shorter is faster. XDP programs, 100,000 keys or prefixes, "
-        "emulated machine, Debian's kernel 6.12.")
+    ], ("Time of a lookup; shorter is faster. XDP programs, 100,000 keys or prefixes,"
+        " emulated machine, Debian's kernel 6.12.")
 
 
 def durable():

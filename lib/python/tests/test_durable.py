@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""Durable stores: what was made durable exists when they are attached again."""
+"""Durable stores: what was made durable is still there when they are attached again."""
 
 import errno
 import subprocess
