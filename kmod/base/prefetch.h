@@ -15,10 +15,10 @@ static __always_inline void kvt_prefetch_far(const void *p)
 }
 
 /* As kvt_value_prefetch(), into the second-level cache. */
-static __always_inline void kvt_value_prefetch_far(const void *v)
+static __always_inline void kvt_value_prefetch_far(const void *v, u32 key_len)
 {
 	kvt_prefetch_far(v);
-	kvt_prefetch_far((const u8 *)v + sizeof(struct kvt_value) + 7);
+	kvt_prefetch_far(kvt_value_small_end(v, key_len));
 }
 
 #endif /* KVT_BASE_PREFETCH_H */

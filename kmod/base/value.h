@@ -258,16 +258,23 @@ static inline const u8 *kvt_value_plain_data(const struct kvt_value *v, u32 *len
 	return (const u8 *)v + head;
 }
 
+/* The last byte of a value with eight bytes of plain data. */
+static __always_inline const void *kvt_value_small_end(const void *v, u32 key_len)
+{
+	return (const u8 *)v + kvt_value_head_size(key_len) + 7;
+}
+
 /**
  * kvt_value_prefetch() - fetch a small value
  * @v: the value, which may also be no address at all
+ * @key_len: bytes of its key, or a guess
  *
- * One of 24 bytes can straddle two cache lines.
+ * Where it begins and ends: even one of 24 bytes can straddle two cache lines.
  */
-static __always_inline void kvt_value_prefetch(const void *v)
+static __always_inline void kvt_value_prefetch(const void *v, u32 key_len)
 {
 	prefetch(v);
-	prefetch((const u8 *)v + sizeof(struct kvt_value) + 7);
+	prefetch(kvt_value_small_end(v, key_len));
 }
 
 /**

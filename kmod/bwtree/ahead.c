@@ -70,6 +70,12 @@ static void bw_ahead_step(struct bw_ahead *ahead)
 	ahead->stage++;
 }
 
+/* The usual length of a page's keys: a slice after what they have in common. */
+static u32 bw_usual_len(const struct bw_page *base)
+{
+	return base->prefix_len + BW_SLICE;
+}
+
 /* Prefetch values up to the number wanted.  The iterator is at entry @at of @base. */
 static void bw_ahead_values(struct bw_ahead *ahead, const struct bw_page *base, unsigned int at)
 {
@@ -96,7 +102,7 @@ static void bw_ahead_values(struct bw_ahead *ahead, const struct bw_page *base, 
 		nr -= n;
 		ahead->budget -= n;
 		for (n += i; i < n; i++)
-			kvt_value_prefetch_far((void *)loads[i]);
+			kvt_value_prefetch_far((void *)loads[i], bw_usual_len(from));
 	}
 	ahead->at = i;
 }
@@ -114,7 +120,7 @@ static void bw_ahead_near(const struct bw_ahead *ahead, const struct bw_page *ba
 
 	end = min_t(unsigned int, end, base == ahead->base ? ahead->at : base->rec.nr);
 	for (i = at; i < end; i++)
-		kvt_value_prefetch((void *)loads[i]);
+		kvt_value_prefetch((void *)loads[i], bw_usual_len(base));
 }
 
 /**

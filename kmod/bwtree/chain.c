@@ -144,7 +144,7 @@ static void bw_part_add(struct bw_part *part, const struct bw_delta *delta)
 	part->delta[low] = delta;
 	part->nr++;
 	if (bw_is_leaf(&delta->rec))
-		kvt_value_prefetch_far((void *)delta->load);
+		kvt_value_prefetch_far((void *)delta->load, delta->key.len);
 }
 
 /* Keep only one side of a key in a part. */

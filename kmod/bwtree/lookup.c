@@ -30,7 +30,7 @@ struct kvt_value *bw_get(struct kvt_index *index, const struct kvt_key *key,
 	if (unlikely(bw_seek(bw_tree(index), &want, 0, BW_SEEK_READ, &at)))
 		return ERR_PTR(-EBUSY);
 	value = bw_leaf_find_in(at.top, &want, bw_prefetch_place(at.top->base, &want));
-	kvt_value_prefetch(value);
+	kvt_value_prefetch(value, key->len);
 	return value;
 }
 
@@ -118,7 +118,7 @@ static void bw_get_some(struct kvt_index *index, struct kvt_lookup *lookups, uns
 	for (l = some; l < end; l++, lookups++) {
 		lookups->value = likely(l->top) ? bw_leaf_find_in(l->top, &l->want, l->group) :
 						  bw_get(index, &lookups->key, NULL);
-		kvt_value_prefetch(lookups->value);
+		kvt_value_prefetch(lookups->value, lookups->key.len);
 	}
 }
 

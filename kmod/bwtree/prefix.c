@@ -129,6 +129,6 @@ struct kvt_value *bw_get_prefix(struct kvt_index *index, const struct kvt_key *k
 			return ERR_PTR(err);
 		value = bw_prefix_look(&p);
 	} while (!value && p.least);
-	kvt_value_prefetch(value);
+	kvt_value_prefetch(value, key->len);
 	return value;
 }

@@ -111,7 +111,8 @@ static void mt_ahead_values(struct mt_ahead *ahead)
 
 	/* Where one is a cell, the others most often are. */
 	for (i = 0; i < nr && !mt_slot_is_cell(mt_leaf_slot(leaf, order & 15)); i++, order >>= 4)
-		kvt_value_prefetch_far((void *)(mt_leaf_slot(leaf, order & 15) & ~MT_SLOT_LAYER));
+		kvt_value_prefetch_far((void *)(mt_leaf_slot(leaf, order & 15) & ~MT_SLOT_LAYER),
+				       ahead->off + MT_SLICE);
 	ahead->budget -= nr;
 	ahead->near++;
 	ahead->far -= !!ahead->far;

@@ -172,7 +172,7 @@ static void mt_fetch_old(const struct mt_change *c, const struct mt_leaf *leaf, 
 	int n = mt_leaf_find(leaf, mt_leaf_perm(leaf), c->slice, mt_rank(len, c->off));
 
 	if (n >= 0)
-		mt_prefetch_slot(mt_leaf_slot(leaf, n));
+		mt_prefetch_slot(mt_leaf_slot(leaf, n), len);
 }
 
 /*

@@ -200,7 +200,7 @@ static void mt_spot_prefetch(const struct mt_spot *s)
 	unsigned int i;
 
 	for (i = 0; i < s->left; i++, order >>= 4)
-		mt_prefetch_slot(mt_leaf_slot(s->leaf, order & 15));
+		mt_prefetch_slot(mt_leaf_slot(s->leaf, order & 15), s->off + MT_SLICE);
 }
 
 /* Search a leaf for the position.  Returns false if the leaf has changed since version @v. */

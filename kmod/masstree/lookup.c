@@ -92,7 +92,7 @@ static __always_inline enum mt_fast_step mt_fast_slot(struct mt_fast *c, int n, 
 	}
 	c->found = slot;
 	c->off += min(c->len - c->off, MT_SLICE);
-	kvt_value_prefetch(mt_slot_value(slot));
+	kvt_value_prefetch(mt_slot_value(slot), c->len);
 	return MT_FAST_VALUE;
 }
 
