@@ -130,7 +130,7 @@ struct kvt_iter {
 };
 
 /* The iterators of all engines fit. */
-#define KVT_ITER_SIZE_MAX	(sizeof(struct kvt_iter) + 448)
+#define KVT_ITER_SIZE_MAX	(sizeof(struct kvt_iter) + 512)
 
 /**
  * kvt_iter_cmp() - compare an iterator's position with a key

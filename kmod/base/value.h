@@ -258,7 +258,7 @@ static inline const u8 *kvt_value_plain_data(const struct kvt_value *v, u32 *len
 	return (const u8 *)v + head;
 }
 
-/* The last byte of a value with eight bytes of plain data. */
+/* Where the last byte is of a value with eight bytes of plain data. */
 static __always_inline const void *kvt_value_small_end(const void *v, u32 key_len)
 {
 	return (const u8 *)v + kvt_value_head_size(key_len) + 7;

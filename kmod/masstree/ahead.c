@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Prefetching for iterators that go forward: the leaves that come next, and their values.  All
- * of it is guessing; the iterator reads everything again itself.
+ * Prefetching for iterators that go forward: the leaves that come next, their values, and the
+ * layers below them.  All of it is guessing; the iterator reads everything again itself.
  *
  * To follow the links from leaf to leaf is to wait for each.  The children of a leaf's parent are
  * known all at once.  What is found in the parent may be out of date, but it was part of the tree
@@ -98,22 +98,56 @@ void mt_ahead_stop(struct mt_ahead *ahead, u32 off)
 		ahead->off = MT_AHEAD_NONE;
 }
 
+/* Prefetch a value, or a layer's root. */
+static void mt_ahead_slot(struct mt_ahead *ahead, unsigned long slot, u32 key_len)
+{
+	struct mt_node *root;
+
+	if (!mt_slot_is_layer(slot)) {
+		kvt_value_prefetch_far(mt_slot_value(slot), key_len);
+		return;
+	}
+	root = mt_slot_to_layer(slot);
+	mt_ahead_prefetch(root, sizeof(struct mt_leaf));
+	if (ahead->nr_below < MT_AHEAD_BELOW)
+		ahead->below[ahead->nr_below++] = root;
+}
+
+/* Prefetch what a leaf of a layer has. */
+static void mt_ahead_slots(struct mt_ahead *ahead, const struct mt_leaf *leaf, u32 off)
+{
+	u64 perm = mt_leaf_perm(leaf), order = mt_perm_order(perm);
+	unsigned int i, nr = min(mt_perm_size(perm), ahead->budget);
+
+	/* Where one is a cell, the others most often are. */
+	for (i = 0; i < nr && !mt_slot_is_cell(mt_leaf_slot(leaf, order & 15)); i++, order >>= 4)
+		mt_ahead_slot(ahead, mt_leaf_slot(leaf, order & 15), off + MT_SLICE);
+	ahead->budget -= nr;
+}
+
+/* Prefetch the values of layers whose roots have been prefetched, if these are leaves. */
+static void mt_ahead_below(struct mt_ahead *ahead)
+{
+	struct mt_node *below[MT_AHEAD_BELOW];
+	unsigned int i, nr = ahead->nr_below;
+
+	memcpy(below, ahead->below, sizeof(below));
+	ahead->nr_below = 0;
+	for (i = 0; i < nr; i++)
+		if (mt_is_leaf(below[i]))
+			mt_ahead_slots(ahead, mt_leaf(below[i]), ahead->off + MT_SLICE);
+}
+
 /* Prefetch the values of the next leaf. */
 static void mt_ahead_values(struct mt_ahead *ahead)
 {
 	const struct mt_leaf *leaf = ahead->leaf;
-	u64 perm = mt_leaf_perm(leaf), order = mt_perm_order(perm);
-	unsigned int i, nr = min(mt_perm_size(perm), ahead->budget);
 
 	/* The iterator may be further than it seems: it begins anew. */
 	if (mt_is_deleted(&leaf->node))
 		mt_ahead_stop(ahead, ahead->off);
 
-	/* Where one is a cell, the others most often are. */
-	for (i = 0; i < nr && !mt_slot_is_cell(mt_leaf_slot(leaf, order & 15)); i++, order >>= 4)
-		kvt_value_prefetch_far((void *)(mt_leaf_slot(leaf, order & 15) & ~MT_SLOT_LAYER),
-				       ahead->off + MT_SLICE);
-	ahead->budget -= nr;
+	mt_ahead_slots(ahead, leaf, ahead->off);
 	ahead->near++;
 	ahead->far -= !!ahead->far;
 	ahead->leaf = mt_leaf_next(leaf);
@@ -201,6 +235,8 @@ void mt_ahead_turn(struct mt_ahead *ahead, const struct mt_spot *s)
 	/* An iterator that has come so far will probably go on. */
 	if (ahead->window < MT_AHEAD_NEAR)
 		ahead->window++;
+	/* The roots have arrived; those that are prefetched now are read at the next leaf. */
+	mt_ahead_below(ahead);
 	mt_ahead_go(ahead);
 }
 
@@ -212,6 +248,7 @@ void mt_ahead_turn(struct mt_ahead *ahead, const struct mt_spot *s)
 void mt_ahead_rest(struct mt_ahead *ahead, u32 want)
 {
 	ahead->off = MT_AHEAD_NONE;
+	ahead->nr_below = 0;
 	ahead->budget = want ?: U32_MAX;
 	ahead->window = want ? MT_AHEAD_NEAR : 1;
 }

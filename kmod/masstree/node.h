@@ -165,7 +165,7 @@ static inline struct kvt_value *mt_slot_value(unsigned long slot)
 	return (struct kvt_value *)slot;
 }
 
-/* Prefetch the value in a slot, of a key of this length, or some of the layer's root. */
+/* Prefetch the value in a slot, of a key of this length, or the beginning of the layer's root. */
 static __always_inline void mt_prefetch_slot(unsigned long slot, u32 key_len)
 {
 	if (!mt_slot_is_cell(slot))

@@ -298,6 +298,9 @@ struct mt_spot {
 
 /* ahead.c */
 
+/* Layers whose values are prefetched after their roots. */
+#define MT_AHEAD_BELOW	6
+
 /* What is prefetched for an iterator that goes forward. */
 struct mt_ahead {
 	u32 off;			/* of the layer */
@@ -306,10 +309,12 @@ struct mt_ahead {
 	u8 near;			/* of how many they were prefetched, after this leaf */
 	u8 far;				/* how many more leaves were prefetched, after those */
 	u8 child;			/* of @parent, to be prefetched next */
+	u8 nr_below;			/* roots in @below */
 	u16 leaf_bytes;			/* of a leaf like this one */
 	struct mt_leaf *leaf;		/* its values are next, or NULL */
 	struct mt_inner *parent;	/* its children are next, or NULL */
 	struct mt_leaf *first;		/* its parent is next, or NULL */
+	struct mt_node *below[MT_AHEAD_BELOW];	/* roots of layers; their values are next */
 };
 
 void mt_ahead_start(struct mt_ahead *ahead, const struct mt_spot *s);

@@ -2022,6 +2022,52 @@ static void a_leaf_stays_while_a_reader_may_hold_it(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2 * MT_LEAF_WIDTH, nr);
 }
 
+#define LAYERS	100
+
+static void each_in_layers(struct kt *kt, unsigned int from,
+			   void (*fn)(struct kt *kt, struct kvt_key key))
+{
+	unsigned int i, j;
+	char name[10];
+
+	for (i = from; i < LAYERS; i++)
+		for (j = 0; j < 2; j++) {
+			snprintf(name, sizeof(name), "%08u%c", i, 'a' + j);
+			fn(kt, string_key(kt->test, 0, name));
+		}
+}
+
+/* The nodes that were to be prefetched may be freed before the iterator continues. */
+static void what_is_to_be_prefetched_is_forgotten_without_rcu(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct kt_cursor cur;
+	unsigned int i, nr = 0;
+	int err = 0;
+
+	each_in_layers(kt, 0, put);
+	put_numbers(kt, 8, 3 * MT_LEAF_WIDTH);
+	KUNIT_ASSERT_EQ(test, 0, kt_cursor_init(kt, &cur));
+	/* Into the second leaf: layers below the third one have been prefetched. */
+	rcu_read_lock();
+	for (i = 0; i < 2 * MT_LEAF_WIDTH + 2 && !err; i++)
+		err = kt_cursor_next_rcu(&cur);
+	kt->ops->iter_rest(cur.iter);
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ(test, 0, err);
+	each_in_layers(kt, MT_LEAF_WIDTH + 1, del);
+	kt_flush(kt);
+	rcu_read_lock();
+	do {
+		err = kt_cursor_next_rcu(&cur);
+		nr += !err;
+	} while (!err || err == -EAGAIN);
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ(test, -ENOENT, err);
+	KUNIT_EXPECT_EQ(test, 3 * MT_LEAF_WIDTH, nr);
+	kt_cursor_exit(&cur);
+}
+
 /* Versions */
 
 static u64 version_after_put(struct kt *kt, struct kvt_key key)
@@ -2108,6 +2154,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(what_work_items_take_is_bounded_by_bytes),
 	KT_CASE(a_value_stays_while_a_reader_may_hold_it),
 	KUNIT_CASE(a_leaf_stays_while_a_reader_may_hold_it),
+	KUNIT_CASE(what_is_to_be_prefetched_is_forgotten_without_rcu),
 	KT_CASE(remove_then_reinsert_keeps_versions_growing),
 	{}
 };
