@@ -70,10 +70,12 @@ settings()
 }
 
 # Boot with the parameters for tests. With bdev_allow_write_mounted=0, the kernel lets no other
-# program write to devices that are mounted or attached.
+# program write to devices that are mounted or attached. KUnit waits for a test uninterruptibly: the
+# kernel should not report this earlier than KUnit does.
 boot()
 {
 	uml_boot "$1" "${BOOT[@]}" kunit.timeout="$KUNIT_TIMEOUT" bdev_allow_write_mounted=0 \
+		sysctl.kernel.hung_task_timeout_secs="$KUNIT_TIMEOUT" \
 		kunit.filter_glob="$(T=${T:-$SUITES} test_glob)" \
 		null_blk.nr_devices=0 brd.rd_nr=0
 }
