@@ -409,7 +409,8 @@ static void a_change_writes_no_line_that_lookups_read(struct kunit *test)
 
 static void count_pages(enum kvt_park at)
 {
-	hazard.passed += at == KVT_PARK_BW_SEEK;
+	if (at == KVT_PARK_BW_SEEK)
+		hazard.passed++;
 }
 
 /*
@@ -1471,8 +1472,10 @@ static void a_round_ends_when_its_tree_does(struct kunit *test)
 
 static void count_cares(enum kvt_park at)
 {
-	hazard.passed += at == KVT_PARK_BW_CARE;
-	hazard.key += at == KVT_PARK_BW_TIDIED;
+	if (at == KVT_PARK_BW_CARE)
+		hazard.passed++;
+	if (at == KVT_PARK_BW_TIDIED)
+		hazard.key++;
 }
 
 /* The changed page, and short pages at the ends of the levels. */

@@ -584,7 +584,8 @@ static unsigned int waits;
 
 static void count_waits(enum kvt_park at)
 {
-	waits += at == KVT_PARK_READ_WAIT;
+	if (at == KVT_PARK_READ_WAIT)
+		waits++;
 }
 
 /* The writer cannot go on before the reader ends. */
@@ -1252,7 +1253,8 @@ static unsigned int nodes_read;
 
 static void count_nodes(enum kvt_park at)
 {
-	nodes_read += at == KVT_PARK_READ_CHILD || at == KVT_PARK_SCAN_NEXT;
+	if (at == KVT_PARK_READ_CHILD || at == KVT_PARK_SCAN_NEXT)
+		nodes_read++;
 }
 
 static int add_length(struct kt_cursor *cur, void *arg)
@@ -1366,7 +1368,8 @@ static void a_scan_does_not_work_for_keys_that_were_removed(struct kunit *test)
 
 static void count_steps(enum kvt_park at)
 {
-	nodes_read += at == KVT_PARK_STEM_LOCKED;
+	if (at == KVT_PARK_STEM_LOCKED)
+		nodes_read++;
 }
 
 static void stop_counting_steps(void *unused)
@@ -1431,7 +1434,8 @@ static void empty_what_is_read(enum kvt_park at)
 
 	if (detour.inside)
 		return;
-	detour.nodes += at == KVT_PARK_READ_CHILD;
+	if (at == KVT_PARK_READ_CHILD)
+		detour.nodes++;
 	if (at != KVT_PARK_READ_CHECK || ++detour.leaves % (DETOUR_LAYERS + 1) ||
 	    detour.gone == ARRAY_SIZE(detour.key))
 		return;
@@ -1844,7 +1848,8 @@ static unsigned int leaves_read;
 
 static void count_leaves(enum kvt_park at)
 {
-	leaves_read += at == KVT_PARK_SCAN_PLACED;
+	if (at == KVT_PARK_SCAN_PLACED)
+		leaves_read++;
 }
 
 static void put_numbered(struct kt *kt, const char *format, unsigned int nr)

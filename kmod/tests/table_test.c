@@ -70,7 +70,8 @@ static unsigned int nodes_read;
 
 static void count_nodes(enum kvt_park at)
 {
-	nodes_read += at == KVT_PARK_READ_CHILD;
+	if (at == KVT_PARK_READ_CHILD)
+		nodes_read++;
 }
 
 static void clear_hook(void *unused)
