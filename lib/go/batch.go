@@ -197,9 +197,17 @@ func (s *Store) runCopy(ctx context.Context, b *Batch) (int, error) {
 	}
 	copy(b.ops[b.done:], own.ops)
 	for i, result := range own.results {
-		b.results[b.done+i].value, b.results[b.done+i].columns = result.value, result.columns
+		b.results[b.done+i].found(&own.ops[i], result)
 	}
 	return n, err
+}
+
+// found copies what an operation of a copy has found. The memory may be the caller's: GetInto.
+func (r *Result) found(op *operation, from *Result) {
+	if op.opcode == opGet && op.result >= 0 {
+		copy(r.value, from.value[:op.result])
+		r.columns = from.columns
+	}
 }
 
 func (s *Store) batchMayWait(b *Batch) bool {

@@ -204,12 +204,17 @@ func TestABatchWithAContextHasItsResults(t *testing.T) {
 	got := b.Get([]byte("a key of more than sixteen bytes"))
 	sum := b.Add([]byte("n"), 2)
 	made := b.CompareAndSwapColumns([]byte("c"), []kvtree.Column{{ID: 1, Data: []byte("x")}, {ID: 2, Data: []byte("y")}}, 0)
-	all := b.GetColumnsInto([]byte("c"), make([]byte, 10))
+	columns, value := make([]byte, 10), make([]byte, 10)
+	all := b.GetColumnsInto([]byte("c"), columns)
+	b.GetInto([]byte("a key of more than sixteen bytes"), value)
 	if err := s.Run(bounded, &b); err != nil || string(got.Value) != "v" || sum.Sum != 2 {
 		t.Error(err, got, sum)
 	}
 	if len(all.Columns) != 2 || string(all.Columns[1].Data) != "y" || all.Version != made.Version {
 		t.Error(all.Columns, all.Version, made.Version)
+	}
+	if string(columns[:2]) != "xy" || value[0] != 'v' {
+		t.Errorf("not in the caller's memory: %q, %q", columns, value)
 	}
 	if n := must[int64](t)(s.Add(bounded, []byte("n"), 3)); n != 5 {
 		t.Error(n)
