@@ -21,10 +21,6 @@
 #include "lib/kvt_test.h"
 #include "lib/oracle.h"
 
-/* Each has hundreds of runs, in a kernel that watches everything. */
-#undef TEST_TIMEOUT_DEFAULT
-#define TEST_TIMEOUT_DEFAULT	900
-
 #define SIZE	132		/* MiB: more than the least */
 #define DISK	"kvterr"
 

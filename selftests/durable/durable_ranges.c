@@ -20,10 +20,6 @@
 #include "lib/knobs.h"
 #include "lib/kvt_test.h"
 
-/* Some attach a store dozens of times, in a kernel that watches everything. */
-#undef TEST_TIMEOUT_DEFAULT
-#define TEST_TIMEOUT_DEFAULT	900
-
 #define DISKS	3
 #define SIZE	260	/* MiB */
 #define LARGE	1024	/* MiB: many lives have room without a checkpoint */

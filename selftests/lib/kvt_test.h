@@ -21,7 +21,7 @@
  * of checks take their time; the limit is there for what never ends.
  */
 #undef TEST_TIMEOUT_DEFAULT
-#define TEST_TIMEOUT_DEFAULT	300
+#define TEST_TIMEOUT_DEFAULT	900
 
 /* Every argument is evaluated once; the array is one of the caller's. */
 #define NR(array)	(sizeof(array) / sizeof((array)[0]))
