@@ -120,8 +120,13 @@ static void mt_ahead_slots(struct mt_ahead *ahead, const struct mt_leaf *leaf, u
 	unsigned int i, nr = min(mt_perm_size(perm), ahead->budget);
 
 	/* Where one is a cell, the others most often are. */
-	for (i = 0; i < nr && !mt_slot_is_cell(mt_leaf_slot(leaf, order & 15)); i++, order >>= 4)
-		mt_ahead_slot(ahead, mt_leaf_slot(leaf, order & 15), off + MT_SLICE);
+	for (i = 0; i < nr; i++, order >>= 4) {
+		unsigned long slot = mt_leaf_slot(leaf, order & 15);
+
+		if (mt_slot_is_cell(slot))
+			break;
+		mt_ahead_slot(ahead, slot, off + MT_SLICE);
+	}
 	ahead->budget -= nr;
 }
 
@@ -131,6 +136,8 @@ static void mt_ahead_below(struct mt_ahead *ahead)
 	struct mt_node *below[MT_AHEAD_BELOW];
 	unsigned int i, nr = ahead->nr_below;
 
+	if (!nr)
+		return;
 	memcpy(below, ahead->below, sizeof(below));
 	ahead->nr_below = 0;
 	for (i = 0; i < nr; i++)
