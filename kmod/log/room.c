@@ -225,7 +225,7 @@ static u32 nr_directories(const struct kvt_part *part)
 	return part->space->steps ? 2 : 1;
 }
 
-/* What is kept besides bases and directories.  It differs if checkpoints have steps. */
+/* Segments kept for neither bases nor directories. */
 static u32 kept_anyway(const struct kvt_part *part)
 {
 	if (part->space->steps)
