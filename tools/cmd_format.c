@@ -243,8 +243,8 @@ static int fill(const struct format *f, const struct blockdev *dev, uint32_t ind
 		     ((uint64_t)size * KVTREE_LOG_SEGMENTS_MIN + others) * KVTREE_LOG_BLOCK >> 20);
 		return -ENOSPC;
 	}
-	if (n > UINT32_MAX / 2)
-		n = UINT32_MAX / 2;
+	if (n > KVTREE_LOG_SEGMENTS_MAX)
+		n = KVTREE_LOG_SEGMENTS_MAX;
 	super->dev_index = cpu_to_le32(index);
 	super->nr_blocks = cpu_to_le64(KVTREE_LOG_DATA_START + n * size);
 	super->segment_blocks = cpu_to_le32(size);

@@ -1018,6 +1018,28 @@ static void numbers_at_their_maximum_are_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, ld_recover(ld, &found));
 }
 
+/* Disk 0 seems to have room for these segments, and claims to have them. */
+static void ld_claim(struct ld *ld, u32 nr_segments)
+{
+	ld->super[0]->nr_segments = cpu_to_le32(nr_segments);
+	ld->set.size[0] = KVTREE_LOG_DATA_START + (u64)nr_segments * KVTREE_LOG_SEGMENT_MIN;
+	ld->super[0]->nr_blocks = cpu_to_le64(ld->set.size[0]);
+	ld_write_supers(ld);
+}
+
+/* A sparse device may be of any size, and each segment takes memory. */
+static void more_segments_than_a_device_may_have_are_refused(struct kunit *test)
+{
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 1, e);
+
+	ld_claim(ld, KVTREE_LOG_SEGMENTS_MAX + 1);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
+	ld_claim(ld, KVTREE_LOG_SEGMENTS_MAX);
+	KUNIT_EXPECT_EQ(test, 3, ld_recover(ld, &found));
+}
+
 /* Replay */
 
 struct replayed {
@@ -1464,6 +1486,7 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(opposite_copies_of_a_superblock_are_enough),
 	KUNIT_CASE(superblocks_of_different_changes_are_not_mixed),
 	KUNIT_CASE(numbers_at_their_maximum_are_refused),
+	KUNIT_CASE(more_segments_than_a_device_may_have_are_refused),
 	KT_CASE(the_newest_version_stays_in_whatever_order_records_come),
 	KT_CASE(a_fatal_signal_ends_the_removal_of_tombstones),
 	KT_CASE(a_restore_ends_when_all_that_it_has_found_is_replayed),

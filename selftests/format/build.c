@@ -190,15 +190,27 @@ static void seal_pieces(const struct fmt_build_dev *dev, const struct kvt_log_po
 	}
 }
 
+/* List what was written to a place. */
 static void add_extent(struct fmt_build *build, u32 i, const struct kvt_log_pos *pos, u32 blocks)
 {
 	struct fmt_build_dev *dev = &build->dev[i];
 	struct kvtree_log_extent *extent = &dev->extent[dev->extents++];
+	const u8 *data = fmt_block(build->disks, i, kvt_log_pos_block(&dev->super, pos));
 
 	kvt_log_pos_store(&extent->pos, pos);
 	extent->blocks = cpu_to_le32(blocks);
-	extent->crc = cpu_to_le32(kvt_log_crc(&dev->super, build->generation, pos, dev->chunk.data,
+	extent->crc = cpu_to_le32(kvt_log_crc(&dev->super, build->generation, pos, data,
 					      (size_t)blocks * KVTREE_LOG_BLOCK));
+}
+
+void fmt_build_relist(struct fmt_build *build, u32 dev)
+{
+	const struct kvtree_log_extent *last =
+		&build->dev[dev].extent[build->dev[dev].extents - 1];
+	struct kvt_log_pos pos = kvt_log_pos_load(&last->pos);
+
+	pos.sequence++;
+	add_extent(build, dev, &pos, le32_to_cpu(last->blocks));
 }
 
 static void chunk_write(struct fmt_build *build, u32 i, bool directory)

@@ -73,17 +73,18 @@ static u64 wrong_ranges(const struct cmd_options *o)
 	return wrong;
 }
 
-static bool repeated_is_refused(void)
+/* What is repeated is refused, and for that reason. */
+static bool repeated_is_refused(void (*make)(struct fmt_disks *disks), const char *reason)
 {
 	struct fmt_state now = { 0 };
 	struct fmt_disks disks;
 	bool refused;
 
-	fmt_ranges_make_repeated(&disks);
+	make(&disks);
 	fmt_recover(&disks, &now, 0, false, NULL);
-	refused = now.error && strstr(now.text, "more than fit");
+	refused = now.error && strstr(now.text, reason);
 	if (!refused)
-		printf("# the same piece again and again: error %d %s\n", -now.error, now.text);
+		printf("# not '%s': error %d %s\n", reason, -now.error, now.text);
 	fmt_disks_free(&disks);
 	fmt_state_free(&now);
 	return refused;
@@ -139,13 +140,16 @@ int cmd_ranges(const struct cmd_options *o)
 {
 	u64 keys, wrong;
 
-	printf("KTAP version 1\n1..4\n");
+	printf("KTAP version 1\n1..5\n");
 	wrong = sound_ranges(o, &keys);
 	printf("# %u stores, %" PRIu64 " keys\n", o->places, (uint64_t)keys);
 	wrong = result(1, "ranges_are_restored_as_they_were_written", wrong);
 	wrong += result(2, "wrong_ranges_are_refused", wrong_ranges(o));
-	wrong += result(3, "no_more_is_read_than_the_device_has", !repeated_is_refused());
-	wrong += result(4, "damage_of_ranges_is_found", damaged_ranges(o));
+	wrong += result(3, "no_more_is_read_than_the_device_has",
+			!repeated_is_refused(fmt_ranges_make_repeated, "more than fit"));
+	wrong += result(4, "a_directory_is_loaded_once",
+			!repeated_is_refused(fmt_ranges_make_relisted, "header is damaged"));
+	wrong += result(5, "damage_of_ranges_is_found", damaged_ranges(o));
 	return !!wrong;
 }
 

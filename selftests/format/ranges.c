@@ -565,3 +565,16 @@ void fmt_ranges_make_repeated(struct fmt_disks *disks)
 	free((void *)col.data);
 	free(r);
 }
+
+void fmt_ranges_make_relisted(struct fmt_disks *disks)
+{
+	struct ranges *r = fmt_alloc(NULL, sizeof(*r));
+
+	memset(r, 0, sizeof(*r));
+	fmt_build_begin(&r->build, disks, 1, 1);
+	put_range(r, 0, &r->range[0]);
+	fmt_build_flush(&r->build, true);
+	fmt_build_relist(&r->build, 0);
+	fmt_build_end(&r->build, 2);
+	free(r);
+}

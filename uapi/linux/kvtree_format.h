@@ -37,6 +37,7 @@
 #define KVTREE_LOG_SEGMENT_MIN	1024u	/* blocks */
 #define KVTREE_LOG_SEGMENT_MAX	65536u
 #define KVTREE_LOG_SEGMENTS_MIN	32u
+#define KVTREE_LOG_SEGMENTS_MAX	(1u << 22)	/* each takes a little memory */
 
 #define KVTREE_LOG_SUPER_MAGIC	0x425365657274766bull	/* "kvtreeSB" */
 #define KVTREE_LOG_VERSION	1u

@@ -157,10 +157,26 @@ static int load_range(struct kvt_log_reader *reader, const struct kvt_log_entry 
 	return load_pieces(reader->set, range, entry->cols[0].data);
 }
 
+/*
+ * Read an extent of a directory.  The header of its segment has one sequence number: so a forged
+ * table cannot list the segment again under others, and have ranges loaded without end.
+ */
+static int load_extent(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
+		       u64 *sequence)
+{
+	int verdict = KVT_LOG_SOUND;
+
+	if (extent->pos.sequence != *sequence)
+		verdict = kvt_log_segment_check(reader->set, extent, KVTREE_LOG_KIND_CHECKPOINT);
+	*sequence = extent->pos.sequence;
+	return verdict ?: kvt_log_extent_check(reader, extent);
+}
+
 static int load_device(struct kvt_log_reader *reader, u32 dev)
 {
 	struct kvtree_log_table *table;
 	struct kvt_log_extent extent;
+	u64 sequence = 0;
 	int verdict;
 	u32 i;
 
@@ -169,7 +185,7 @@ static int load_device(struct kvt_log_reader *reader, u32 dev)
 		return verdict;
 	for (i = 0; !verdict && i < le64_to_cpu(table->nr_extents); i++) {
 		kvt_log_table_extent(reader->set, dev, table, i, &extent);
-		verdict = kvt_log_extent_check(reader, &extent);
+		verdict = load_extent(reader, &extent, &sequence);
 	}
 	kvt_env_free(table);
 	return verdict;
@@ -211,7 +227,8 @@ static int directory_read(struct kvt_log_set *set, struct kvt_log_directory *dir
  * @set: loaded, of a store that has ranges
  * @dir: empty; kvt_log_directory_free() must follow, whatever is returned
  *
- * The ranges and pieces are checked: they are possible.  The headers of segments are not read.
+ * The ranges and pieces are checked: they are possible.  The headers of the pieces' segments are
+ * not read.
  *
  * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED or KVT_LOG_NEWER, which was reported; -EIO; -ENOMEM.
  */

@@ -336,6 +336,8 @@ void kvt_log_segment_fill(struct kvtree_log_segment *head, const struct kvtree_l
 			  enum kvtree_log_kind kind, u32 stream);
 int kvt_log_segment_sound(struct kvt_log_set *set, u32 dev, u64 generation,
 			  const struct kvt_log_pos *pos, enum kvtree_log_kind kind);
+int kvt_log_segment_check(struct kvt_log_set *set, const struct kvt_log_extent *in,
+			  enum kvtree_log_kind kind);
 
 /* record.c */
 int kvt_log_records_next(struct kvt_log_records *in, struct kvt_log_entry *entry);

@@ -61,3 +61,26 @@ int kvt_log_segment_sound(struct kvt_log_set *set, u32 dev, u64 generation,
 	kvt_env_free(head);
 	return verdict;
 }
+
+/**
+ * kvt_log_segment_check() - check the header of something's segment, and report damage
+ * @set: the devices
+ * @in: something in the segment, with its life and epoch
+ * @kind: what the segment should hold
+ *
+ * Return: as kvt_log_segment_sound().
+ */
+int kvt_log_segment_check(struct kvt_log_set *set, const struct kvt_log_extent *in,
+			  enum kvtree_log_kind kind)
+{
+	int verdict = kvt_log_segment_sound(set, in->dev, in->generation, &in->pos, kind);
+
+	if (verdict != KVT_LOG_DAMAGED && verdict != -EIO)
+		return verdict;
+	kvt_log_say(set, "device %u, segment %u: its header %s", in->dev + 1, in->pos.segment,
+		    verdict == -EIO ? "cannot be read" : "is damaged");
+	if (!in->saved)
+		kvt_log_say(set, "device %u: it has a part of epoch %llu", in->dev + 1,
+			    (unsigned long long)in->epoch);
+	return verdict;
+}

@@ -158,7 +158,8 @@ static bool super_sane(const struct kvtree_log_super *super, u64 size)
 	       le32_to_cpu(super->dev_index) < nr_devs &&
 	       segment_blocks >= KVTREE_LOG_SEGMENT_MIN &&
 	       segment_blocks <= KVTREE_LOG_SEGMENT_MAX &&
-	       nr_segments >= KVTREE_LOG_SEGMENTS_MIN && nr_blocks <= size &&
+	       nr_segments >= KVTREE_LOG_SEGMENTS_MIN &&
+	       nr_segments <= KVTREE_LOG_SEGMENTS_MAX && nr_blocks <= size &&
 	       nr_blocks >= KVTREE_LOG_DATA_START &&
 	       (nr_blocks - KVTREE_LOG_DATA_START) / segment_blocks >= nr_segments &&
 	       nr_lives <= KVTREE_LOG_LIVES_MAX &&

@@ -42,15 +42,6 @@ void kvt_log_visit_end(struct kvt_log_visit *visit)
 		kvt_env_free(visit->seen[dev]);
 }
 
-static void segment_wrong(struct kvt_log_set *set, const struct kvt_log_extent *in, int verdict)
-{
-	kvt_log_say(set, "device %u, segment %u: its header %s", in->dev + 1, in->pos.segment,
-		    verdict == -EIO ? "cannot be read" : "is damaged");
-	if (!in->saved)
-		kvt_log_say(set, "device %u: it has a part of epoch %llu", in->dev + 1,
-			    (unsigned long long)in->epoch);
-}
-
 /**
  * kvt_log_visit_segment() - on the first visit, pass a segment to the sink and check its header
  * @visit: of kvt_log_visit_begin()
@@ -64,7 +55,6 @@ int kvt_log_visit_segment(struct kvt_log_visit *visit, const struct kvt_log_exte
 {
 	u8 *seen = &visit->seen[in->dev][in->pos.segment / 8], bit = 1 << in->pos.segment % 8;
 	struct kvt_log_sink *sink = visit->sink;
-	int verdict;
 
 	if (*seen & bit)
 		return KVT_LOG_SOUND;
@@ -72,10 +62,7 @@ int kvt_log_visit_segment(struct kvt_log_visit *visit, const struct kvt_log_exte
 	sink->segments++;
 	if (sink->segment)
 		sink->segment(sink, in->dev, in->pos.segment, kind);
-	verdict = kvt_log_segment_sound(visit->set, in->dev, in->generation, &in->pos, kind);
-	if (verdict == KVT_LOG_DAMAGED || verdict == -EIO)
-		segment_wrong(visit->set, in, verdict);
-	return verdict;
+	return kvt_log_segment_check(visit->set, in, kind);
 }
 
 /**
