@@ -455,11 +455,7 @@ func (c *client) send() {
 	case c.onLoop:
 		n = c.trySend()
 	default:
-		if now := *c.server.clock.Load(); c.slow.Sub(now) < c.server.slowest {
-			c.slow = now.Add(c.server.slowest + deadlineEvery)
-			c.conn.SetWriteDeadline(c.slow)
-		}
-		_, c.broken = c.conn.Write(c.out)
+		c.sendAll()
 	}
 	c.begun -= n
 	rest := c.out[n:]
@@ -467,6 +463,20 @@ func (c *client) send() {
 		c.out = nil
 	}
 	c.out = append(c.out[:0], rest...)
+}
+
+// sendAll waits until the client has taken all answers. Time is for a part of them, so that a client
+// that reads a long answer slowly but steadily is not closed.
+func (c *client) sendAll() {
+	for rest := c.out; len(rest) > 0 && c.broken == nil; {
+		if now := *c.server.clock.Load(); c.slow.Sub(now) < c.server.slowest {
+			c.slow = now.Add(c.server.slowest + deadlineEvery)
+			c.conn.SetWriteDeadline(c.slow)
+		}
+		n := min(len(rest), sendAbove)
+		_, c.broken = c.conn.Write(rest[:n])
+		rest = rest[n:]
+	}
 }
 
 // trySend sends as much as the socket takes, and returns how much.

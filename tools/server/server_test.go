@@ -823,6 +823,40 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
+// A reader takes a KiB a second, by the server's clock.
+type slowReader struct {
+	net.Conn
+	clock    *atomic.Pointer[time.Time]
+	deadline time.Time
+}
+
+func (r *slowReader) SetWriteDeadline(t time.Time) error {
+	r.deadline = t
+	return nil
+}
+
+func (r *slowReader) Write(b []byte) (int, error) {
+	now := r.clock.Load().Add(time.Duration(len(b)>>10) * time.Second)
+	r.clock.Store(&now)
+	if now.After(r.deadline) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return len(b), nil
+}
+
+// A client may read one answer for longer than it may read nothing.
+func TestAClientThatReadsSlowly(t *testing.T) {
+	s := &server{slowest: time.Minute}
+	now := time.Now()
+	s.clock.Store(&now)
+	c := &client{server: s, conn: &slowReader{clock: &s.clock}}
+	c.out = make([]byte, 4<<20)
+	c.send()
+	if c.broken != nil || len(c.out) > 0 {
+		t.Error(c.broken, len(c.out))
+	}
+}
+
 func TestStopAnswersWhatWasSent(t *testing.T) {
 	s := start(t, nil)
 	k := s.connect(t)
