@@ -4,7 +4,6 @@
  * posts when one ends.
  */
 #include <linux/cred.h>
-#include <linux/delay.h>
 #include <linux/hash.h>
 #include <linux/mm.h>
 #include <linux/preempt.h>
@@ -201,11 +200,8 @@ static struct {
 
 static int hold_worker(struct bpf_kvt_record *rec)
 {
-	unsigned int ms;
-
 	WRITE_ONCE(hold.held, true);
-	for (ms = 0; ms < KT_TURNS_MAX && !READ_ONCE(hold.go); ms++)
-		mdelay(1);
+	kt_await(READ_ONCE(hold.go));
 	return 1;
 }
 
@@ -227,7 +223,6 @@ static bool is_made(struct kunit *test, struct kvt_store *store,
 	};
 	struct kvt_store *other = store_make(test, OTHER);
 	struct call call;
-	unsigned int ms;
 	u32 owner;
 	bool made;
 	u8 val;
@@ -243,8 +238,7 @@ static bool is_made(struct kunit *test, struct kvt_store *store,
 	preempt_disable();
 	call = CALL_OF(&to_hold.value);
 	KUNIT_EXPECT_EQ(test, 0, call_post(&call, "k", 1, "x", 1));
-	for (ms = 0; ms < KT_TURNS_MAX && !READ_ONCE(hold.held); ms++)
-		mdelay(1);
+	kt_await(READ_ONCE(hold.held));
 	call = CALL_OF(&to_write.value);
 	KUNIT_EXPECT_EQ(test, 0, call_post(&call, "k", 1, "x", 1));
 	preempt_enable();

@@ -990,13 +990,10 @@ static struct {
 
 static void irq_run(void)
 {
-	struct kt_patience patience = { };
-
 	irq.done = false;
 	irq_work_queue(&irq.work);
 	/* Pairs with the end of the functions below. */
-	while (!smp_load_acquire(&irq.done) && !kt_patience_ends(&patience, KT_TURNS_MAX))
-		cpu_relax();
+	kt_await(smp_load_acquire(&irq.done));
 }
 
 static void irq_write_fn(struct irq_work *work)
@@ -1053,7 +1050,6 @@ static void a_task_that_waits_in_a_store_is_named(struct kunit *test)
 	u8 *val = kunit_kzalloc(test, BPF_KVT_VALUE_MAX, GFP_KERNEL);
 	struct kvt_waiters waiters = {};
 	struct kt_thread thread;
-	unsigned int i;
 	int err;
 
 	KUNIT_ASSERT_NOT_NULL(test, val);
@@ -1062,10 +1058,7 @@ static void a_task_that_waits_in_a_store_is_named(struct kunit *test)
 	rcu_read_lock();
 	err = put_until_refused(&env, val);
 	kt_thread_start(&thread);
-	for (i = 0; i < KT_TURNS_MAX && !waiters.nr; i++) {
-		kvt_store_waiters(env.store, &waiters);
-		mdelay(1);
-	}
+	kt_await(({ kvt_store_waiters(env.store, &waiters); waiters.nr; }));
 	rcu_read_unlock();
 	KUNIT_EXPECT_EQ(test, -EAGAIN, err);
 	KUNIT_EXPECT_EQ(test, 1, waiters.nr);
@@ -1092,14 +1085,12 @@ static struct {
 static int hold_late(struct bpf_kvt_record *rec)
 {
 	u32 want = READ_ONCE(late.want);
-	unsigned int ms;
 
 	if (!want || READ_ONCE(late.posts->bytes) > want)
 		return 1;
 	late.want = 0;
 	WRITE_ONCE(late.held, true);
-	for (ms = 0; ms < KT_TURNS_MAX && !READ_ONCE(late.go); ms++)
-		mdelay(1);
+	kt_await(READ_ONCE(late.go));
 	return 1;
 }
 
@@ -1111,6 +1102,14 @@ static void expect_held(struct kunit *test)
 	for (i = 0; i < KT_TURNS_MAX / 20 && !READ_ONCE(late.held); i++)
 		msleep(20);
 	KUNIT_EXPECT_TRUE(test, late.held);
+}
+
+static bool other_has(u64 number)
+{
+	struct call call = CALL_OF(&MAP_OTHER.value);
+	u64 last;
+
+	return call_get(&call, "last", 4, &last, sizeof(last)) == sizeof(last) && last == number;
 }
 
 /*
@@ -1128,7 +1127,6 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 	struct call call;
 	struct kvt_store *other;
 	u64 last = 0, dropped = 0, n;
-	unsigned int i;
 	u32 owner;
 	int err;
 
@@ -1154,13 +1152,7 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 		call = CALL_OF(&MAP_OTHER.value);
 		KUNIT_EXPECT_EQ(test, 0, call_post(&call, "last", 4, val, 8));
 		/* The worker is on another CPU, or nowhere. */
-		for (i = 0; i < KT_TURNS_MAX; i++) {
-			call = CALL_OF(&MAP_OTHER.value);
-			if (call_get(&call, "last", 4, &last, 8) == 8 && last == n)
-				break;
-			mdelay(1);
-		}
-		if (last != n)
+		if (!kt_await(other_has(n)))
 			break;
 	}
 	/* Once one is executed there is room for another. */
@@ -1195,13 +1187,10 @@ static void post_late(struct kunit *test, const struct env *env, const char *key
 {
 	u32 before = READ_ONCE(late.posts->bytes);
 	struct call call = CALL_OF(env->write);
-	unsigned int i;
 
 	KUNIT_EXPECT_EQ(test, 0, call_post(&call, key, 5, "x", 1));
 	/* The ring's worker is on another CPU. */
-	for (i = 0; i < KT_TURNS_MAX && READ_ONCE(late.posts->bytes) == before; i++)
-		mdelay(1);
-	KUNIT_EXPECT_LT(test, before, READ_ONCE(late.posts->bytes));
+	KUNIT_EXPECT_TRUE(test, kt_await(READ_ONCE(late.posts->bytes) > before));
 }
 
 static void posts_that_wait_for_a_store_are_not_made_once_forbidden(struct kunit *test)

@@ -52,11 +52,8 @@ static void context_read(void)
 /* If it never runs, the counts show that. */
 static void context_await(void)
 {
-	struct kt_patience patience = { };
-
 	/* Pairs with context_read(). */
-	while (!smp_load_acquire(&context.done) && !kt_patience_ends(&patience, KT_TURNS_MAX))
-		cpu_relax();
+	kt_await(smp_load_acquire(&context.done));
 }
 
 /* Ways to get there */

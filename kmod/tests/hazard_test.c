@@ -14,6 +14,7 @@
 
 #include "lib.h"
 #include "masstree/tree.h"
+#include "thread.h"
 
 #define PREFIX_MAX	(KVTREE_KEY_MAX - 8)
 /* More calls than any scan here needs. */
@@ -252,10 +253,7 @@ static void rival_start(void)
 
 	rival.queued = true;
 	queue_work(rival.kt->wq, &rival.work);
-	/* At least a second: its CPU may have other threads to run first. */
-	for (i = 0; i < 200000 && !READ_ONCE(rival.begun); i++)
-		udelay(5);
-	rival.met = READ_ONCE(rival.begun);
+	rival.met = kt_await(READ_ONCE(rival.begun));
 	/* Give it time to reach the lock of the leaf. */
 	for (i = 0; i < 40; i++)
 		udelay(5);
@@ -891,15 +889,12 @@ static void overtake(struct work_struct *work)
 
 static void let_overtake(enum kvt_park at)
 {
-	unsigned int i;
-
 	if (at != overtaking.at || current != overtaking.reader || overtaking.met)
 		return;
 	overtaking.met = true;
 	queue_work(overtaking.kt->wq, &overtaking.work);
 	/* Pairs with overtake(). */
-	for (i = 0; i < 2000000 && !smp_load_acquire(&overtaking.done); i++)
-		udelay(5);
+	kt_await(smp_load_acquire(&overtaking.done));
 }
 
 /* From now on another thread calls @fn when this one reaches a point. */

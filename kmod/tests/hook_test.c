@@ -476,12 +476,9 @@ static void a_mark_is_the_key_of_the_last_record_left_out(struct kunit *test)
 static void hold(void)
 {
 	u64 turn = kvt_hook_validator(hk.store);
-	unsigned int ms = 0;
 
 	WRITE_ONCE(hk.held, true);
-	/* Stop waiting if the change never becomes visible. */
-	while (kvt_hook_validator(hk.store) == turn && !READ_ONCE(hk.returned) && ms++ < 2000)
-		mdelay(1);
+	kt_await(kvt_hook_validator(hk.store) != turn || READ_ONCE(hk.returned));
 	mdelay(20);
 	hk.early = READ_ONCE(hk.returned);
 }

@@ -230,13 +230,10 @@ static atomic_t growing;
 
 static void grow_together(enum kvt_park at)
 {
-	struct kt_patience patience = {};
-
 	if (at != KVT_PARK_LOG_GROW)
 		return;
 	atomic_inc(&growing);
-	while (atomic_read(&growing) < 2 && !kt_patience_ends(&patience, KT_TURNS_MAX))
-		cpu_relax();
+	kt_await(atomic_read(&growing) >= 2);
 }
 
 static int lw_grow(void *arg)

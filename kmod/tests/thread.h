@@ -45,4 +45,17 @@ static inline bool kt_patience_ends(struct kt_patience *p, u64 ms)
 	return p->spent > ms * NSEC_PER_MSEC;
 }
 
+/*
+ * Wait busily for something that another CPU does: until the expression is true.  False: it never
+ * was.  A count of udelay() would be no wait: a busy machine calibrates that wrongly.
+ */
+#define kt_await(event) ({							\
+	struct kt_patience patience_ = { };					\
+	bool come_;								\
+										\
+	while (!(come_ = (event)) && !kt_patience_ends(&patience_, KT_TURNS_MAX))	\
+		cpu_relax();							\
+	come_;									\
+})
+
 #endif /* KVT_TESTS_THREAD_H */
