@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Keep runs of benchmarks in Documentation/results, and fill the tables of results.rst with them.
+
+keep NAME writes the results of a benchmark to Documentation/results/DATE-NAME.json, without single
+rounds, and with the machine and what else ran on it. fill writes the figures of the run that is
+named above each table into its cells: those of workloads (rows) and systems (columns), and ratios
+in the column "Measured".
+"""
+
+import argparse
+import datetime
+import json
+import os
+import re
+import subprocess
+
+TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..'))
+PAGE = os.path.join(TOP, 'Documentation', 'results.rst')
+RUNS = os.path.join(TOP, 'Documentation', 'results')
+KEPT = ('workload', 'system', 'lane', 'engine', 'key_size', 'threads', 'unit',
+        'median', 'min', 'max', 'bytes_per_key')
+RATES = {'operations/s', 'pairs/s'}
+
+
+def contents(*path):
+    with open(os.path.join(*path), encoding='utf-8') as file:
+        return file.read()
+
+
+def run_of(name):
+    return json.loads(contents(RUNS, f'{name}.json'))
+
+
+def shortened(number):
+    """With about three digits."""
+    if not isinstance(number, float):
+        return number
+    return round(number, 2 if number < 100 else 1 if number < 1000 else None)
+
+
+def shared(rows, key):
+    """What all rows have; None if they differ."""
+    values = {row.get(key) for row in rows}
+    return values.pop() if len(values) == 1 else None
+
+
+def kept_row(row, rates):
+    kept = {key: row[key] for key in KEPT if row.get(key) is not None}
+    if rates:
+        del kept['unit']
+    if isinstance(kept.get('bytes_per_key'), dict):
+        kept['bytes_per_key'] = round(kept['bytes_per_key']['all'], 1)
+    for key in ('median', 'min', 'max'):
+        if key in kept:
+            kept[key] = shortened(kept[key] / 1e6 if rates else kept[key])
+    return kept
+
+
+def machine():
+    info = contents('/proc/cpuinfo')
+    model = re.search(r'model name\s*: (.*)', info)
+    kind = 'virtual machine, ' if re.search(r'^flags.* hypervisor', info, re.MULTILINE) else ''
+    try:
+        cache = contents('/sys/devices/system/cpu/cpu0/cache/index3/size').strip()
+        cache = f', {int(cache[:-1]) >> 10} MiB of L3 cache'
+    except (OSError, ValueError):
+        cache = ''
+    return f'{kind}{os.cpu_count()} CPUs ({model[1] if model else os.uname().machine}{cache})'
+
+
+def kept(results, args):
+    """A run as it is kept."""
+    rows = results['rows']
+    rates = {row.get('unit') for row in rows} <= RATES
+    commit = subprocess.run(['git', '-C', TOP, 'rev-parse', '--short', 'HEAD'], check=True,
+                            capture_output=True, text=True).stdout.strip()
+    head = {
+        'date': f'{datetime.date.today()}', 'benchmark': args.benchmark,
+        'machine': args.machine or machine(), 'load': args.load,
+        'keys': shared(rows, 'keys'), 'rounds': shared(rows, 'runs'),
+        'pages': shared(rows, 'pages'),
+        'unit': args.unit if rates else None,
+        'recorded_by': commit,
+        'ratios': {name: shortened(ratio) for name, ratio in results['ratios'].items()},
+    }
+    head = {name: value for name, value in head.items() if value is not None}
+    lines = ',\n'.join(f'  {json.dumps(kept_row(row, rates))}' for row in rows)
+    return f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n{lines}\n ]\n}}\n'
+
+
+def tables(page):
+    """Simple tables of a page: the paragraph above, the text, and the cells of all lines."""
+    blocks = re.split(r'\n\n+', page)
+    for above, block in zip(blocks, blocks[1:]):
+        rule, *lines = block.splitlines()
+        if not re.fullmatch(r'=+(  =+)+', rule):
+            continue
+        places = [slice(*column.span()) for column in re.finditer(r'=+', rule)]
+        places[-1] = slice(places[-1].start, None)
+        yield above, block, [[line[place].strip() for place in places]
+                             for line in lines if not line.startswith('=')]
+
+
+def named(text):
+    """The runs that a text names."""
+    return re.findall(r'``(\d{4}-\d\d-\d\d-[\w-]+)``', text)
+
+
+def laid_out(cells):
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    rule = '  '.join('=' * width for width in widths)
+    lines = ['  '.join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+             for row in cells]
+    return '\n'.join([rule, lines[0], rule, *lines[1:], rule])
+
+
+def figures(text):
+    return [float(number) for number in re.findall(r'\d+(?:\.\d+)?', text)]
+
+
+def cell_of(run, label, column, was):
+    """The cell of a workload and a system, or of a ratio; as it was if the run has neither."""
+    text = was
+    if column == 'Measured' and label in run['ratios']:
+        text = f'{run["ratios"][label]:g}'
+    for row in run.get('rows', []):
+        if (row['workload'], row['system']) == (label, column) and row.get('threads', 1) == 1:
+            text = '{median:.2f} ({min:.2f} to {max:.2f})'.format(**row)
+    return was if figures(text) == figures(was) else text
+
+
+def filled(page):
+    """A page with the figures of its runs."""
+    for above, block, (head, *rows) in tables(page):
+        if len(named(above)) != 1 or 'Run' in head:
+            continue
+        run = run_of(*named(above))
+        for row in rows:
+            label = row[0].strip('`')
+            row[1:] = [cell_of(run, label, *cell) for cell in zip(head[1:], row[1:])]
+        page = page.replace(block, laid_out([head, *rows]))
+    return page
+
+
+def write(path, text):
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split('\n\n', maxsplit=1)[0])
+    commands = parser.add_subparsers(required=True, dest='command')
+    keep = commands.add_parser('keep', help='keep the results of a benchmark')
+    keep.add_argument('name', help='what was measured, in a word')
+    keep.add_argument('--results', default='build/bench.json', metavar='FILE')
+    keep.add_argument('--benchmark', required=True, help='the command that measured it')
+    keep.add_argument('--unit', default='million operations per second',
+                      help='of rates, default: "%(default)s"')
+    keep.add_argument('--machine', help='default: what /proc and /sys say')
+    keep.add_argument('--load', default='nothing else ran', help='default: "%(default)s"')
+    commands.add_parser('fill', help='fill the tables of results.rst')
+    args = parser.parse_args()
+
+    if args.command == 'fill':
+        write(PAGE, filled(contents(PAGE)))
+    else:
+        path = os.path.join(RUNS, f'{datetime.date.today()}-{args.name}.json')
+        write(path, kept(json.loads(contents(args.results)), args))
+        print(path)
+
+
+if __name__ == '__main__':
+    main()
