@@ -55,7 +55,9 @@ struct lr_group {
 	u32 dev;
 	u64 bytes;
 	u64 rest;
+	s64 loss;		/* of writing it: its bytes, less what its segment holds */
 	u64 turn;
+	u8 rank;
 };
 
 /* How what is live is distributed over the groups. */
@@ -526,34 +528,36 @@ static void groups_fill(struct lr *lr)
 		lr->group[0].bytes += left;
 }
 
-static s64 group_loss(const struct lr_group *group, const struct lr *lr)
+static int loss_cmp(const void *a, const void *b)
 {
-	if (group->dev == U32_MAX)
-		return S64_MAX;
-	return group->bytes - lr_holds(lr, group->dev);
-}
+	const struct lr_group *x = a, *y = b;
 
-static int loss_cmp(const void *a, const void *b, const void *lr)
-{
-	s64 x = group_loss(a, lr), y = group_loss(b, lr);
-
-	return x < y ? -1 : x > y;
-}
-
-static u32 group_rank(const struct lr_group *group, const struct lr *lr)
-{
-	return group->rest ? 2 : group_loss(group, lr) >= 0;
+	return x->loss < y->loss ? -1 : x->loss > y->loss;
 }
 
 /* Those that gain come first; of these, and of the others, the devices take turns. */
-static int turn_cmp(const void *a, const void *b, const void *lr)
+static int turn_cmp(const void *a, const void *b)
 {
 	const struct lr_group *x = a, *y = b;
-	u32 i = group_rank(x, lr), j = group_rank(y, lr);
 
-	if (i != j)
-		return i < j ? -1 : 1;
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
 	return x->turn < y->turn ? -1 : x->turn > y->turn;
+}
+
+static void groups_judge(struct lr *lr, u32 first)
+{
+	u64 holds[KVTREE_LOG_DEVS_MAX];
+	u32 i;
+
+	for (i = 0; i < lr->devs.nr; i++)
+		holds[i] = lr_holds(lr, i);
+	for (i = first; i < lr->nr_groups; i++) {
+		struct lr_group *group = &lr->group[i];
+
+		group->loss = group->dev == U32_MAX ? S64_MAX : group->bytes - holds[group->dev];
+		group->rank = group->rest ? 2 : group->loss >= 0;
+	}
 }
 
 /* Sort the groups that are left.  See plan.c. */
@@ -561,7 +565,8 @@ static void lr_sort(struct lr *lr, u32 first)
 {
 	u32 nr[KVTREE_LOG_DEVS_MAX] = {}, i, all = lr->nr_groups - first;
 
-	sort_r(lr->group + first, all, sizeof(*lr->group), loss_cmp, NULL, lr);
+	groups_judge(lr, first);
+	sort(lr->group + first, all, sizeof(*lr->group), loss_cmp, NULL);
 	for (i = first; i < lr->nr_groups; i++) {
 		struct lr_group *group = &lr->group[i];
 
@@ -572,7 +577,7 @@ static void lr_sort(struct lr *lr, u32 first)
 		group->turn = div_u64((u64)nr[group->dev] << 32,
 				      max(lr->space.part[group->dev].segs.nr_base, 1U));
 	}
-	sort_r(lr->group + first, all, sizeof(*lr->group), turn_cmp, NULL, lr);
+	sort(lr->group + first, all, sizeof(*lr->group), turn_cmp, NULL);
 }
 
 static void groups_complete(struct lr *lr, u32 first)
