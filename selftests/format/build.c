@@ -203,13 +203,16 @@ static void add_extent(struct fmt_build *build, u32 i, const struct kvt_log_pos 
 					      (size_t)blocks * KVTREE_LOG_BLOCK));
 }
 
+/* A multiple of the checksum's polynomial: added to a sequence, it changes no checksum. */
+#define SAME_CRC	0x105ec76f1ull
+
 void fmt_build_relist(struct fmt_build *build, u32 dev)
 {
 	const struct kvtree_log_extent *last =
 		&build->dev[dev].extent[build->dev[dev].extents - 1];
 	struct kvt_log_pos pos = kvt_log_pos_load(&last->pos);
 
-	pos.sequence++;
+	pos.sequence ^= SAME_CRC;
 	add_extent(build, dev, &pos, le32_to_cpu(last->blocks));
 }
 

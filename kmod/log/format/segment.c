@@ -54,6 +54,7 @@ int kvt_log_segment_sound(struct kvt_log_set *set, u32 dev, u64 generation,
 	verdict = set->read(set, set->dev[dev].slot, kvt_log_pos_block(super, &at), 1, head);
 	if (!verdict && (le64_to_cpu(head->magic) != KVTREE_LOG_SEGMENT_MAGIC ||
 			 le32_to_cpu(head->kind) != kind ||
+			 le64_to_cpu(head->sequence) != at.sequence ||
 			 le32_to_cpu(head->crc) !=
 			 kvt_log_crc_zero(super, generation, &at, head, sizeof(*head),
 					  offsetof(struct kvtree_log_segment, crc))))
