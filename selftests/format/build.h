@@ -49,7 +49,7 @@ void fmt_build_piece_end(struct fmt_build *build, struct kvt_log_piece *piece);
 void fmt_build_record(struct fmt_build *build, u32 dev, const struct kvt_log_entry *entry);
 /* Write what chunks there are. */
 void fmt_build_flush(struct fmt_build *build, bool directory);
-/* List the last extent of a disk's directory again, with another sequence and the same checksums. */
+/* List the last extent of a directory again, with another sequence and the same checksums. */
 void fmt_build_relist(struct fmt_build *build, u32 dev);
 /* Tables and superblocks. */
 void fmt_build_end(struct fmt_build *build, u64 version_lease);

@@ -65,7 +65,7 @@ bool fmt_ranges_make(struct fmt_disks *disks, u64 seed, enum fmt_fault fault,
 u64 fmt_ranges_find(struct fmt_disks *disks, u32 nr, u64 seed, struct fmt_state *want);
 /* Disks with ranges of more bytes than the disk has, since they repeat the same ones. */
 void fmt_ranges_make_repeated(struct fmt_disks *disks);
-/* A disk whose table lists the directory twice, the second time as if it were in another segment. */
+/* A disk whose table lists the directory twice, the second time as if in another segment. */
 void fmt_ranges_make_relisted(struct fmt_disks *disks);
 
 #endif /* FORMAT_RANGES_H */
