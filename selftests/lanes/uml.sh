@@ -48,6 +48,7 @@ settings()
 		# KASAN needs a byte for every eight, and memory for its quarantine.
 		TIMEOUT=${LANE_TIMEOUT:-1300} LEAST=750
 		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200} PROGRAM_TIMEOUT=1200 MEMORY=4G
+		PROGRAM_LONGEST=${PROGRAM_LONGEST:-3600}
 		KMEMLEAK=${KVT_LEAKS:-1}
 		# These, too, test the library and other programs rather than the module. run-engine
 		# loads modules into memory of removed ones: see unload_test_modules().
