@@ -259,7 +259,7 @@ static void notify(struct kvtree_ring *ring)
  * Queue a list again if operations are left; it has completed if none is, or
  * after an error.
  */
-static bool list_goes_on(struct kvtree_ring *ring, struct kvt_slot *slot)
+static bool list_continues(struct kvtree_ring *ring, struct kvt_slot *slot)
 {
 	if (slot->result < 0)
 		return slot->result == -EINTR && !ring->closing;
@@ -279,7 +279,7 @@ static bool list_goes_on(struct kvtree_ring *ring, struct kvt_slot *slot)
  */
 void kvt_ring_done(struct kvtree_ring *ring, struct kvt_slot *slot)
 {
-	if (slot->kind == KVT_SLOT_LIST && list_goes_on(ring, slot))
+	if (slot->kind == KVT_SLOT_LIST && list_continues(ring, slot))
 		kvt_slots_add(&ring->queue, slot);
 	else
 		kvt_slots_add(&ring->done, slot);

@@ -1048,7 +1048,7 @@ static void a_removal_that_finds_no_memory_at_once_is_charged_for_it(struct kuni
 }
 
 /* Only a removal, which makes room, may use memory that is charged to nobody. */
-static void a_replacement_that_finds_no_memory_says_so(struct kunit *test)
+static void a_replacement_that_finds_no_memory_reports_it(struct kunit *test)
 {
 	const struct kvt_key key = key_of(0);
 	struct kt *kt = open_tree(test, 0);
@@ -1824,7 +1824,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_merge_needs_no_memory_once_a_page_is_frozen),
 	KUNIT_CASE(a_post_keeps_its_memory_while_the_parent_is_tidied),
 	KUNIT_CASE(a_removal_that_finds_no_memory_at_once_is_charged_for_it),
-	KUNIT_CASE(a_replacement_that_finds_no_memory_says_so),
+	KUNIT_CASE(a_replacement_that_finds_no_memory_reports_it),
 #endif
 	KUNIT_CASE(a_page_that_nothing_leads_to_is_not_split),
 	KUNIT_CASE(a_free_id_is_handed_out_once),

@@ -332,7 +332,7 @@ static void scene_tide(bool fill)
 }
 
 /* Wait for rare events, ten times as long if necessary. */
-static bool scene_goes_on(unsigned int round)
+static bool scene_continues(unsigned int round)
 {
 	bool seen = !scene.writes || (scene.split_in_merge && scene.merge_in_split);
 
@@ -346,7 +346,7 @@ static void scene_run(struct kunit *test, bool writes, bool starves)
 	scene_open(test, writes);
 	scene.starves = starves;
 	WRITE_ONCE(kvt_park_loose_hook, scene_hook);
-	for (round = 0; scene_goes_on(round); round++) {
+	for (round = 0; scene_continues(round); round++) {
 		scene_tide(true);
 		scene_tide(false);
 		scene.drains = true;

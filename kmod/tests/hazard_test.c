@@ -265,7 +265,7 @@ static void let_rival_begin(enum kvt_park at)
 		rival_start();
 }
 
-static void put_while_leaf_goes(struct kt *kt, unsigned int number)
+static void put_while_leaf_is_removed(struct kt *kt, unsigned int number)
 {
 	rival_init(kt, number);
 	WRITE_ONCE(kvt_park_hook, let_rival_begin);
@@ -286,7 +286,7 @@ static void an_insert_that_waits_for_an_emptied_leaf_is_not_lost(struct kunit *t
 		unsigned int first = leaf * MT_LEAF_WIDTH;
 
 		del_numbers(kt, 0, first + 1, first + MT_LEAF_WIDTH);
-		put_while_leaf_goes(kt, first);
+		put_while_leaf_is_removed(kt, first);
 		KUNIT_EXPECT_TRUE(test, rival.met);
 		KUNIT_EXPECT_EQ(test, 0, rival.ret);
 		expect_get(kt, 0, rival.key);
@@ -325,7 +325,7 @@ static void expect_no_layers(struct kt *kt, s64 keys)
 	expect_scans_end(kt, keys);
 }
 
-static void a_layer_goes_with_its_last_key(struct kunit *test)
+static void a_layer_is_removed_with_its_last_key(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
 
@@ -956,7 +956,7 @@ static int empty_last_leaf(struct kt *kt)
 }
 
 /* Neither of the two removers finds the layer empty when it removes its key. */
-static void a_layer_whose_last_leaves_are_emptied_at_a_time_goes(struct kunit *test)
+static void a_layer_whose_last_leaves_are_emptied_at_a_time_is_removed(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
 
@@ -976,7 +976,7 @@ static void a_layer_whose_last_leaves_are_emptied_at_a_time_goes(struct kunit *t
  * As before, but the worker reaches the empty layer first.  The layer's slot is the only one
  * of its leaf, which has neighbours.
  */
-static void a_leaf_goes_with_the_layer_that_the_worker_takes_out(struct kunit *test)
+static void a_leaf_is_removed_with_the_layer_that_the_worker_takes_out(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
 	const struct kvt_key key = number_key(test, 24, MT_LEAF_WIDTH - 1);
@@ -1684,7 +1684,7 @@ static void remove_below_iterator(struct kt *kt, enum kvt_park at)
 	KUNIT_EXPECT_EQ(kt->test, 1, inside.looked);
 }
 
-static void an_iterator_in_a_layer_that_goes_returns_no_more_than_a_lookup(struct kunit *test)
+static void an_iterator_in_a_layer_being_removed_returns_no_more_than_a_lookup(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
 	enum kvt_park at;
@@ -2108,15 +2108,15 @@ KT_ENGINES();
 static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(an_insert_that_waits_for_an_emptied_leaf_is_not_lost),
 	KUNIT_CASE(leftmost_leaves_are_freed_like_others),
-	KUNIT_CASE(a_layer_goes_with_its_last_key),
+	KUNIT_CASE(a_layer_is_removed_with_its_last_key),
 	KUNIT_CASE(five_hundred_layers_go_with_their_last_key),
 	KUNIT_CASE(a_commit_hands_no_layers_over_to_be_freed),
 	KUNIT_CASE(layers_go_as_far_up_as_nothing_else_is_left),
 	KUNIT_CASE(layers_of_many_leaves_go_with_their_last_key),
 	KUNIT_CASE(layers_go_from_where_splits_have_moved_them),
 	KUNIT_CASE(scans_that_meet_the_collection_of_a_layer_end),
-	KUNIT_CASE(a_layer_whose_last_leaves_are_emptied_at_a_time_goes),
-	KUNIT_CASE(a_leaf_goes_with_the_layer_that_the_worker_takes_out),
+	KUNIT_CASE(a_layer_whose_last_leaves_are_emptied_at_a_time_is_removed),
+	KUNIT_CASE(a_leaf_is_removed_with_the_layer_that_the_worker_takes_out),
 	KUNIT_CASE(a_leaf_stays_locked_while_it_becomes_the_root),
 	KUNIT_CASE(a_reader_on_top_of_a_writer_does_not_wait_for_it),
 	KUNIT_CASE(lookups_that_only_fetch_do_not_wait_for_a_writer),
@@ -2145,7 +2145,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(deep_layers_stop_no_reader_that_cannot_pause),
 	KUNIT_CASE(a_reader_whose_keys_go_gives_up_when_all_tries_are_spent),
 	KT_CASE(an_iterator_returns_nothing_that_was_gone_before),
-	KUNIT_CASE(an_iterator_in_a_layer_that_goes_returns_no_more_than_a_lookup),
+	KUNIT_CASE(an_iterator_in_a_layer_being_removed_returns_no_more_than_a_lookup),
 	KUNIT_CASE(one_sweep_finds_all_thin_layers),
 	KUNIT_CASE(without_memory_for_a_work_item_the_worker_sweeps),
 	KUNIT_CASE(sweeps_rest_between_each_other),

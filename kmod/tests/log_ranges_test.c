@@ -765,7 +765,7 @@ static void segs_free(void *arg)
 }
 
 /* Callers rely on what a checkpoint announces that it will free. */
-static void a_checkpoint_frees_as_much_as_it_says(struct kunit *test)
+static void a_checkpoint_frees_as_much_as_it_reports(struct kunit *test)
 {
 	struct kvt_seg_table *segs = kunit_kzalloc(test, sizeof(*segs), GFP_KERNEL);
 
@@ -916,7 +916,7 @@ static struct kunit_case log_ranges_cases[] = {
 	KUNIT_CASE(a_step_writes_what_frees_segments_at_the_least_cost),
 	KUNIT_CASE(deltas_have_half_of_their_base_at_most),
 	KUNIT_CASE(how_many_pieces_are_many_differs),
-	KUNIT_CASE(a_checkpoint_frees_as_much_as_it_says),
+	KUNIT_CASE(a_checkpoint_frees_as_much_as_it_reports),
 	KUNIT_CASE(a_step_frees_no_log_and_nothing_that_is_needed),
 	KUNIT_CASE(a_segment_of_bases_counts_until_it_is_free),
 	KUNIT_CASE(what_was_freed_without_a_discard_is_discarded_later),

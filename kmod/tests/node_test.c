@@ -313,7 +313,7 @@ static void fill_leaf(struct mt_leaf *leaf, u64 slice)
 		leaf->perm = mt_perm_insert(leaf->perm, 0);
 }
 
-static void search_tells_all_ten_lengths_of_a_slice_apart(struct kunit *test)
+static void search_distinguishes_all_ten_lengths_of_a_slice(struct kunit *test)
 {
 	struct mt_leaf *leaf = kunit_kzalloc(test, sizeof(*leaf), GFP_KERNEL);
 	const u64 slice = 0x6161616100000000ull;
@@ -493,7 +493,7 @@ static struct kunit_case node_cases[] = {
 	KUNIT_CASE(counters_wrap_without_touching_the_flags),
 	KUNIT_CASE(only_a_split_changes_the_split_counter),
 	KUNIT_CASE(a_lock_alone_is_no_change_to_readers),
-	KUNIT_CASE(search_tells_all_ten_lengths_of_a_slice_apart),
+	KUNIT_CASE(search_distinguishes_all_ten_lengths_of_a_slice),
 	KUNIT_CASE(find_passes_over_slots_that_keys_have_left),
 	KUNIT_CASE(permutation_knows_its_slots),
 	KUNIT_CASE(inner_search_takes_a_separator_to_the_right),

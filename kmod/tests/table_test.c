@@ -622,7 +622,7 @@ static void split_a_node_too_often(enum kvt_park at)
 	WRITE_ONCE(tree->table, NULL);
 }
 
-static void a_table_that_is_out_of_use_says_nothing(struct kunit *test)
+static void a_table_that_is_out_of_use_finds_nothing(struct kunit *test)
 {
 	struct kt *kt = open_tabled(test);
 	u32 i, last = 0;
@@ -723,7 +723,7 @@ static struct kunit_case table_cases[] = {
 	KUNIT_CASE(crowded_buckets_are_searched),
 	KUNIT_CASE(uneven_slices_get_no_table),
 	KUNIT_CASE(without_a_table_there_are_no_graves),
-	KUNIT_CASE(a_table_that_is_out_of_use_says_nothing),
+	KUNIT_CASE(a_table_that_is_out_of_use_finds_nothing),
 	KUNIT_CASE(the_worker_makes_tables),
 	KUNIT_CASE(the_worker_waits_for_memory),
 	{}

@@ -234,7 +234,7 @@ func TestABatchWithAContextHasItsResults(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeAttachedSaysWhy(t *testing.T) {
+func TestWhatCannotBeAttachedIsRefusedWithTheReason(t *testing.T) {
 	newDisk(t)
 	is(t, kvtree.AttachStore(ctx, "go-none", kvtree.Attachment{}, "/dev/null"), unix.ENOTBLK)
 	is(t, kvtree.AttachStore(ctx, "go-none", kvtree.Attachment{}, "a\x00b"), kvtree.Invalid)

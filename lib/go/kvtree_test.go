@@ -740,7 +740,7 @@ func TestCountersCount(t *testing.T) {
 	}
 }
 
-func TestAClosedStoreSaysSo(t *testing.T) {
+func TestAClosedStoreIsReported(t *testing.T) {
 	s, _ := create(t, kvtree.Settings{})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -64,7 +64,7 @@ static void put_le64(void *p, __u64 v)
 /*
  * INFO
  */
-TEST_F(abi, info_tells_the_limits_of_the_header)
+TEST_F(abi, info_reports_the_limits_of_the_header)
 {
 	struct kvtree_info info;
 
@@ -251,7 +251,7 @@ TEST_F(abi, get_of_an_absent_key_is_enoent)
 	EXPECT_EQ(-ENOENT, kvt_remove(self->fd, STR("key")));
 }
 
-TEST_F(abi, get_that_does_not_fit_tells_the_size_and_copies_nothing)
+TEST_F(abi, get_that_does_not_fit_returns_the_size_and_copies_nothing)
 {
 	struct kvtree_op op = kvt_op(KVTREE_OP_GET, STR("key"));
 	char buf[16] = "untouched";
@@ -701,7 +701,7 @@ TEST_F(abi, failed_operation_leaves_what_the_caller_gave)
 	EXPECT_EQ(0, kvt_version(self->fd, STR("absent")));
 }
 
-TEST_F(abi, remove_tells_the_version_that_it_removed)
+TEST_F(abi, remove_returns_the_version_that_it_removed)
 {
 	struct kvtree_op op = kvt_op(KVTREE_OP_REMOVE, STR("k"));
 	__u64 version;
@@ -971,7 +971,7 @@ TEST_F(abi, absent_descriptor_removes_its_column)
 	EXPECT_NE(0, kvt_version(self->fd, STR("k")));
 }
 
-TEST_F(abi, get_of_all_columns_tells_how_many_there_are)
+TEST_F(abi, get_of_all_columns_returns_their_number)
 {
 	struct kvtree_col put[3] = {
 		{ .id = 4, .len = 2 }, { .id = 5, .len = 0 }, { .id = 200, .len = 3 }
@@ -1496,7 +1496,7 @@ TEST_F(abi, layers_are_counted)
 	EXPECT_LE(masstree, s[KVTREE_STAT_LAYER_CREATE]);
 }
 
-TEST_F(abi, stat_fills_what_was_asked_for_and_tells_how_many_there_are)
+TEST_F(abi, stat_fills_what_was_asked_for_and_returns_the_number_of_counters)
 {
 	__u64 values[KVTREE_STAT_NR + 100];
 	struct kvtree_stat_args args = { .values = kvt_ptr(values) };

@@ -770,7 +770,7 @@ static void put_inline(struct kvtree_op *op, __u32 key)
 	op->result = 1234;
 }
 
-TEST_F(bad, half_mapped_batch_tells_what_was_done)
+TEST_F(bad, half_mapped_batch_reports_what_was_done)
 {
 	static const int mapped[] = { 0, 1, 2, 63, 100, 127 };
 	char *end = kvt_map_guarded(2);
@@ -797,7 +797,7 @@ TEST_F(bad, half_mapped_batch_tells_what_was_done)
 	EXPECT_EQ(self->digest, kvt_digest(self->fd));
 }
 
-TEST_F(bad, batch_whose_outcome_cannot_be_written_tells_what_was_done)
+TEST_F(bad, batch_whose_outcome_cannot_be_written_reports_what_was_done)
 {
 	char *end = kvt_map_guarded(1);
 	struct kvtree_op *ops = (void *)(end - 4096);

@@ -361,7 +361,7 @@ FIXTURE_TEARDOWN(waiting)
 	kvt_env_exit(&self->env);
 }
 
-TEST_F(waiting, call_goes_on_when_its_memory_is_there)
+TEST_F(waiting, call_continues_when_its_memory_is_mapped)
 {
 	struct call call = { .fd = self->env.fd, .silent = self->silent.mem };
 	int pid = kvt_fork(get_both, &call);

@@ -45,7 +45,7 @@ TEST_F(compat, structures_have_the_same_layout)
 	EXPECT_EQ(0x80684b40, KVTREE_IOC_INFO);
 }
 
-TEST_F(compat, info_says_that_32_bit_callers_are_welcome)
+TEST_F(compat, info_reports_that_32_bit_callers_may_call)
 {
 	struct kvtree_info info = {};
 

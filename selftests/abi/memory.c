@@ -338,7 +338,7 @@ static bool one_is_there(void *arg)
 }
 
 /* The store waits for one operation, and not for all. */
-TEST_F(memory, store_goes_away_between_operations_of_a_batch_that_is_throttled)
+TEST_F(memory, store_is_destroyed_between_operations_of_a_batch_that_is_throttled)
 {
 	int pid = kvt_fork(put_slowly, self);
 

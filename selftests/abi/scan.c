@@ -430,7 +430,7 @@ TEST_F(scan, store_without_keys_is_scanned_in_no_time)
 	kvt_list_free(&list);
 }
 
-TEST_F(scan, record_that_does_not_fit_tells_what_it_needs)
+TEST_F(scan, record_that_does_not_fit_returns_what_it_needs)
 {
 	struct kvtree_scan scan = { .limit = 1 };
 	struct kvt_list list = {};

@@ -691,7 +691,7 @@ static void *put_all_the_time(void *arg)
 	return NULL;
 }
 
-TEST_F(hooks, a_validator_comes_and_goes_under_puts)
+TEST_F(hooks, a_validator_is_attached_and_detached_under_puts)
 {
 	struct load load[2] = { { .fd = self->fd }, { .fd = self->fd } };
 	struct bpf_link *link;

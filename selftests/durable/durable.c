@@ -310,7 +310,7 @@ TEST_F(durable, what_was_synced_is_there_after_a_crash_before_a_checkpoint)
 }
 
 /* The last life has its end, which is the same on all devices, in both copies. */
-TEST_F(durable, superblocks_of_a_detach_say_the_same)
+TEST_F(durable, superblocks_of_a_detach_are_the_same)
 {
 	struct self *t = &self->self;
 	struct kvtree_log_super first, super;

@@ -1160,7 +1160,7 @@ TEST_F(faults, commands_that_wait_to_be_durable_are_told)
 }
 
 /* The second operation's outcome has no place: the first one is done, and is not durable. */
-TEST_F(faults, batch_that_ends_in_a_fault_tells_what_is_not_durable)
+TEST_F(faults, batch_that_ends_in_a_fault_reports_what_is_not_durable)
 {
 	const size_t page = sysconf(_SC_PAGESIZE);
 	struct kvt_oracle *o = &self->o;
@@ -1189,7 +1189,7 @@ TEST_F(faults, batch_that_ends_in_a_fault_tells_what_is_not_durable)
 }
 
 /* As little has the number of operations that are done. */
-TEST_F(faults, batch_whose_end_cannot_be_told_tells_what_is_not_durable)
+TEST_F(faults, batch_whose_end_cannot_be_written_reports_what_is_not_durable)
 {
 	const size_t page = sysconf(_SC_PAGESIZE);
 	struct kvt_oracle *o = &self->o;

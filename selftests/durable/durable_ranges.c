@@ -179,7 +179,7 @@ TEST_F(ranges, checkpoint_writes_what_has_changed)
 #define RECORD	136
 #define SEGMENT	(4u << 20)
 
-TEST_F(ranges, counters_say_what_checkpoints_wrote)
+TEST_F(ranges, counters_count_what_checkpoints_write)
 {
 	__u64 ranges, pieces, bytes, s[KVTREE_STAT_NR];
 	__u32 i;
@@ -660,7 +660,7 @@ static __u64 checkpoint_bytes(struct _test_data_killed *self)
 	return kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINT_BYTES) - before;
 }
 
-TEST_F(killed, a_checkpoint_of_everything_goes_on_where_one_was_interrupted)
+TEST_F(killed, a_checkpoint_of_everything_resumes_where_one_was_interrupted)
 {
 	__u64 before, rest, all;
 	__u32 i;

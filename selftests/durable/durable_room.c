@@ -576,7 +576,7 @@ static __u32 put_while_taken(int fd)
  * A life begins, but no checkpoint fits that would make room: nothing waits for one for ever, and
  * accepted changes exist.  With less room no life begins, and with more a checkpoint fits.
  */
-TEST(store_without_room_to_go_on_says_so)
+TEST(store_without_room_to_continue_reports_it)
 {
 	static const __u32 rooms[] = { 0, 1, 2, 5, 9, 16, 40 };
 	int dev, fd, error, given_up = 0, sound = 0;

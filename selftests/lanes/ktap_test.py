@@ -100,7 +100,7 @@ class Ktap(unittest.TestCase):
         self.check(HARNESS + '# kvtree-lane: stopped: it left processes\n'
                    '# kvtree-lane: exit 0 after 1 s\n', 2, 1, 0)
 
-    def test_failure_says_what_was_running(self):
+    def test_failure_names_what_was_running(self):
         text = ('TAP version 13\n1..3\n#  RUN           x.one ...\nok 1 x.one\n'
                 '#  RUN           x.two ...\n{}# kvtree-lane: exit 1 after 9 s\n')
         stopped = '# kvtree-lane: stopped: it said nothing\n'
@@ -125,7 +125,7 @@ class Ktap(unittest.TestCase):
         self.check(HARNESS.replace('ok 2 y', 'ok 2 y # SKIP no device') +
                    '# kvtree-lane: exit 4 after 0 s\n', 1, 1, 1)
 
-    def test_report_has_what_the_warning_says(self):
+    def test_report_has_the_text_of_the_warning(self):
         cut = '------------[ cut here ]------------\n'
         where = 'WARNING: kmod/a.c:5 at f+0x1/0x2, CPU#0: x/1\n'
         state = 'Modules linked in: kvtree(O)\n'

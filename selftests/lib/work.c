@@ -30,7 +30,7 @@ void kvt_work_key(struct kvt_work *w, const char *key, size_t len, bool in_op)
 	w->op.key = kvt_ptr(w->key);
 }
 
-bool kvt_tells_version(int result)
+bool kvt_returns_version(int result)
 {
 	return result >= 0 || result == -ENOENT || result == -EEXIST || result == -EMSGSIZE ||
 	       result == -ECANCELED;
@@ -47,7 +47,7 @@ bool kvt_same_op(const struct kvtree_op *a, const struct kvtree_op *b)
 		same = same && a->arg == b->arg;
 	if (a->flags & KVTREE_F_KEY_INLINE)
 		same = same && !memcmp(a->key_inline, b->key_inline, KVTREE_KEY_INLINE);
-	if (kvt_tells_version(a->result))
+	if (kvt_returns_version(a->result))
 		same = same && a->version == b->version;
 	return same;
 }

@@ -27,7 +27,7 @@ void kvt_work_init(struct kvt_work *w);
 void kvt_work_key(struct kvt_work *w, const char *key, size_t len, bool in_op);
 
 /* Whether `version` says something after this result. */
-bool kvt_tells_version(int result);
+bool kvt_returns_version(int result);
 /* Whether outcomes are equal, except for pointers and undefined fields. */
 bool kvt_same_op(const struct kvtree_op *a, const struct kvtree_op *b);
 /* The same for what the operations point to. */

@@ -171,7 +171,7 @@ static void on_alarm(int sig)
 }
 
 /* A handler as often as the timer can: each addition takes place once. */
-TEST_F(calls, call_that_a_signal_interrupts_goes_on)
+TEST_F(calls, call_that_a_signal_interrupts_is_continued)
 {
 	struct sigaction sa = { .sa_handler = on_alarm };
 	struct itimerval it = { { 0, 100 }, { 0, 100 } }, none = {};

@@ -162,7 +162,7 @@ TEST_F(prep, batch_executes_all)
 	EXPECT_EQ(-ENOENT, ops[2].result);
 }
 
-TEST_F(prep, value_goes_to_a_registered_buffer)
+TEST_F(prep, value_is_written_to_a_registered_buffer)
 {
 	static char mem[2][BUF];
 	struct iovec iov[2] = {

@@ -345,7 +345,7 @@ TEST_F(ring, operation_that_the_kernel_refuses_has_its_own_error)
 	EXPECT_EQ(-EINVAL, op.result);
 }
 
-TEST_F(ring, value_that_does_not_fit_tells_its_length)
+TEST_F(ring, value_that_does_not_fit_returns_its_length)
 {
 	static char val[5000];
 	char long_key[41] = "a key that fits not into its operation..", buf[100];
@@ -1691,7 +1691,7 @@ TEST_F(slow, signal_handler_ends_a_wait)
 	EXPECT_EQ(0, outcome(self->ring).result);
 }
 
-TEST_F(slow, eventfd_tells_of_what_completes_later)
+TEST_F(slow, eventfd_is_signaled_by_what_completes_later)
 {
 	struct kvtree_event ev;
 	int fd;

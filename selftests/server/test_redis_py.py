@@ -243,7 +243,7 @@ def test_scan_finds_each_key_once(client):
 
 
 @own_server
-def test_scan_goes_in_order(client):
+def test_scan_is_in_order(client):
     keys = [b'%04d' % n for n in range(1000)]
     client.mset(dict.fromkeys(reversed(keys), 'x'))
     assert list(client.scan_iter(count=7)) == keys
@@ -327,7 +327,7 @@ def test_transactions_are_refused(client):
 
 
 @own_server
-def test_what_is_not_there_says_why(client):
+def test_what_does_not_exist_is_refused_with_the_reason(client):
     for command in ('EXPIRE key 10', 'LPUSH key x', 'SADD key x', 'ZADD key 1 x',
                     'XADD key * a b', 'PUBLISH channel x', 'EVAL x 0', 'SETEX key 10 x',
                     'RENAME a b'):
@@ -339,7 +339,7 @@ def test_what_is_not_there_says_why(client):
     assert client.exists('key') == 0
 
 
-def test_a_connection_says_what_it_is(text):
+def test_a_connection_reports_what_it_is(text):
     assert text.ping() is True
     assert text.echo('hello') == 'hello'
     assert text.client_setname('somebody') is True

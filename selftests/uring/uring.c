@@ -319,8 +319,8 @@ static bool same_outcome(struct kvt_way *way, int form, int twin, struct kvt_wor
 		return false;
 	/* Where a CQE may be long it is, if it has something to say. */
 	if (!kvt_cqe_is_long(&way->ring, cqe.flags))
-		return !(way->ring.flags & IORING_SETUP_CQE_MIXED) || !kvt_tells_version(ret);
-	if (form != KVT_IN_BATCH && kvt_tells_version(ret) && cqe.extra[0] != call->op.version)
+		return !(way->ring.flags & IORING_SETUP_CQE_MIXED) || !kvt_returns_version(ret);
+	if (form != KVT_IN_BATCH && kvt_returns_version(ret) && cqe.extra[0] != call->op.version)
 		return false;
 	return cqe.extra[1] == 0;
 }
@@ -650,7 +650,7 @@ static struct kvtree_op get_op(struct kvt_bytes key, void *buf, __u32 room)
 	return op;
 }
 
-TEST_F(uring, info_says_what_the_kernel_offers)
+TEST_F(uring, info_reports_what_the_kernel_offers)
 {
 	__u64 has = kvt_features(self->fd);
 
@@ -1249,7 +1249,7 @@ TEST_F(uring, registered_buffer_needs_a_ring_that_has_it)
 /*
  * The registered memory counts, not what is mapped at its address now.
  */
-TEST_F(uring, registered_buffer_stays_when_its_mapping_goes)
+TEST_F(uring, registered_buffer_outlives_its_mapping)
 {
 	struct twice big, small;
 	struct kvtree_op op;

@@ -446,7 +446,7 @@ TEST_F(bad, half_mapped_operations_are_efault)
 	EXPECT_EQ(7, refused(b, &b->way, KVTREE_URING_OP_INLINE, &in, sizeof(in)));
 }
 
-TEST_F(bad, half_mapped_batch_tells_what_was_done)
+TEST_F(bad, half_mapped_batch_reports_what_was_done)
 {
 	struct bad *b = &self->b;
 	static const __u32 mapped[] = { 0, 1, 2, 31, 32, 33, 63, 100 };
@@ -942,7 +942,7 @@ TEST_F(bad, memory_that_went_before_the_command_is_executed_is_efault)
 	}
 }
 
-TEST_F(bad, memory_that_goes_while_a_worker_waits_for_it_is_efault)
+TEST_F(bad, memory_unmapped_while_a_worker_waits_for_it_is_efault)
 {
 	struct bad *b = &self->b;
 	struct kvt_place hole;

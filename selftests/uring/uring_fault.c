@@ -267,7 +267,7 @@ TEST_F(parts, what_is_not_at_hand_makes_no_difference)
 				}
 				ASSERT_TRUE(form == KVT_INLINE || kvt_same_op(&call.op, &cmd.op));
 				if (variant->setup & IORING_SETUP_CQE32 && form != KVT_IN_BATCH &&
-				    kvt_tells_version(ret))
+				    kvt_returns_version(ret))
 					ASSERT_EQ(call.op.version, cqe.extra[0]);
 				/* It was done once: versions count. */
 				ASSERT_EQ(kvt_digest(self->twin.fd), kvt_digest(self->env.fd)) {
@@ -366,7 +366,7 @@ TEST_F(meanwhile, others_on_the_ring_are_executed)
 	}
 }
 
-TEST_F(meanwhile, thread_that_submits_goes_on)
+TEST_F(meanwhile, thread_that_submits_is_not_stopped)
 {
 	struct kvtree_op waits = put_op(STR("w"), hole_bytes(self->in_hole)), op;
 	struct kvt_way way = { .fd = self->fd };

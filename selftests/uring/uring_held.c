@@ -597,7 +597,7 @@ static int submit_and_exec(void *arg)
 }
 
 /* An executed change is not undone, whatever happens to the process. */
-TEST_F(held, command_that_is_canceled_when_it_was_executed_says_so)
+TEST_F(held, command_that_is_canceled_when_it_was_executed_reports_it)
 {
 	struct kvt_cqe cqe;
 
@@ -893,7 +893,7 @@ static struct kvtree_op inline_op(__u16 opcode, const char *key, void *val)
 	return op;
 }
 
-TEST_F(held, batch_that_a_kill_ends_tells_what_was_executed)
+TEST_F(held, batch_that_a_kill_ends_reports_what_was_executed)
 {
 	__u64 canceled = kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL);
 	size_t page = sysconf(_SC_PAGESIZE);

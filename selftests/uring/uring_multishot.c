@@ -1043,7 +1043,7 @@ TEST_F(shots, session_can_be_closed_with_records_unread)
 	kvt_list_free(&list);
 }
 
-TEST(kernel_without_them_says_so)
+TEST(kernel_without_them_reports_it)
 {
 	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
 	struct kvtree_scan args = {};

@@ -889,7 +889,7 @@ static void wait_async(struct storm *s, __u32 cancels, __u32 *by_errno)
 	}
 }
 
-TEST_F(waiting, async_cancel_has_each_command_complete_once_as_it_says)
+TEST_F(waiting, async_cancel_has_each_command_complete_once_as_it_reports)
 {
 	__u32 key, by_errno[EALREADY + 1] = {};
 	struct storm *s = self->s;

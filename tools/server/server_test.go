@@ -726,7 +726,7 @@ func TestAStoreThatIsGoneAndComesBack(t *testing.T) {
 	k.expect("GET a", `"2"`)
 }
 
-func TestEveryCommandTellsThatItsStoreIsGone(t *testing.T) {
+func TestEveryCommandReportsThatItsStoreIsDestroyed(t *testing.T) {
 	s := start(t, nil)
 	k := s.connect(t)
 	k.expect("SET a 1", "OK")

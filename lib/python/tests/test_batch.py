@@ -71,7 +71,7 @@ def test_the_first_failure_is_raised_after_all_were_executed(store: Store) -> No
     assert sorted(store) == [b'a', b'b', b'there']
 
 
-def test_without_check_the_results_tell(store: Store) -> None:
+def test_without_check_the_results_have_the_errors(store: Store) -> None:
     version = store.put(b'k', b'v')
     with store.batch(check=False) as batch:
         missing = batch.remove(b'absent')
@@ -95,7 +95,7 @@ def test_an_exception_in_the_block_executes_nothing(store: Store) -> None:
     assert len(store) == 0
 
 
-def test_a_value_that_does_not_fit_tells_its_length(store: Store) -> None:
+def test_a_value_that_does_not_fit_has_its_length(store: Store) -> None:
     store[b'k'] = bytes(5000)
     store.put_columns(b'c', {1: bytes(300), 2: bytes(300)})
     with store.batch(check=False) as batch:

@@ -70,7 +70,7 @@ def test_reverse_turns_first_and_next_around(full: Store) -> None:
         assert cursor.key == b'40'
 
 
-def test_iterating_goes_on_from_the_place(full: Store) -> None:
+def test_iterating_continues_from_the_position(full: Store) -> None:
     with full.cursor() as cursor:
         assert cursor.seek(b'94')
         assert list(cursor) == [(b'96', b'v96'), (b'98', b'v98')]
@@ -131,7 +131,7 @@ def test_read_ahead_bounds_what_is_read(full: Store) -> None:
         assert cursor.value == b'changed'
 
 
-def test_a_closed_cursor_says_so(full: Store) -> None:
+def test_a_closed_cursor_is_reported(full: Store) -> None:
     cursor = full.cursor()
     assert cursor.next()
     cursor.close()

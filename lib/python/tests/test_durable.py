@@ -91,7 +91,7 @@ def test_what_was_put_is_there_again(durable: str, devices: list[str]) -> None:
     assert info.uuid == kvtree.probe(devices[0]).uuid
 
 
-def test_devices_say_whose_they_are(durable: str, devices: list[str], tmp_path: Path) -> None:
+def test_devices_name_their_store(durable: str, devices: list[str], tmp_path: Path) -> None:
     fresh = [kvtree.probe(device) for device in devices]
     assert [info.index for info in fresh] == [0, 1]
     assert {info.devices for info in fresh} == {2}

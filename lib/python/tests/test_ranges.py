@@ -23,7 +23,7 @@ def full(store: Store) -> Store:
 BOUNDS = [b'', b'a', b'a3', b'a/', b'b\xff4', b'\xff']
 
 
-def test_every_range_is_what_a_list_says(full: Store) -> None:
+def test_every_range_is_what_a_list_has(full: Store) -> None:
     for prefix, start, end, reverse in itertools.product(
             [*PREFIXES, b'none'], [None, *BOUNDS], [None, *BOUNDS], [False, True]):
         # No key is below the empty one.

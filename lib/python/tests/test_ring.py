@@ -75,7 +75,7 @@ def test_every_operation_does_what_the_stores_does(store: Store, ring: Ring) -> 
     assert sorted(store) == [b'n', b'x' * 100]
 
 
-def test_an_operation_tells_its_error(store: Store, ring: Ring) -> None:
+def test_an_operation_has_its_error(store: Store, ring: Ring) -> None:
     version = store.put(b'k', b'v')
     for operation, kind in ((ring.put(b'k', b'w', create=True), KeyExists),
                             (ring.put(b'absent', b'w', replace=True), NotFound),
@@ -230,7 +230,7 @@ def test_the_end_of_the_block_waits(store: Store) -> None:
     assert len(store) == 10
 
 
-def test_a_destroyed_store_says_so(store: Store, ring: Ring, name: str) -> None:
+def test_a_destroyed_store_is_reported(store: Store, ring: Ring, name: str) -> None:
     kvtree.destroy_store(name)
     with pytest.raises(StoreGone):
         ring.put(b'k', b'v').wait()
@@ -289,7 +289,7 @@ def test_a_ring_that_nobody_has_is_closed(store: Store) -> None:
     assert store.put(b'k', b'v') > 0
 
 
-def test_a_child_may_close_it_and_the_parent_goes_on(store: Store) -> None:
+def test_a_child_may_close_it_and_the_parent_still_uses_it(store: Store) -> None:
     with store.ring() as ring:
         assert ring.put(b'a', b'1').wait() > 0
         queued = ring.put(b'b', b'2')
@@ -311,7 +311,7 @@ def test_the_store_outlives_its_ring(name: str) -> None:
     ring.close()
 
 
-def test_the_descriptor_tells_when_to_reap(store: Store, ring: Ring) -> None:
+def test_the_descriptor_is_readable_when_something_completed(store: Store, ring: Ring) -> None:
     poll = select.poll()
     poll.register(ring, select.POLLIN)
     assert poll.poll(0) == []
@@ -396,7 +396,7 @@ def test_what_tasks_queue_begins_together(store: Store) -> None:
         assert store.stat()['batch'] - before == 1
 
 
-def test_the_loop_goes_on_while_operations_wait(store: Store, ring: Ring) -> None:
+def test_the_loop_runs_while_operations_wait(store: Store, ring: Ring) -> None:
     """Fresh memory makes an io_uring complete later, and the loop must notice."""
     async def main() -> None:
         with mmap.mmap(-1, 1 << 20) as fresh:
@@ -540,7 +540,7 @@ def test_a_child_leaves_the_parents_loop_alone(store: Store, ring: Ring) -> None
     asyncio.run(main())
 
 
-def test_a_canceled_batch_tells_how_far_it_came(store: Store, ring: Ring) -> None:
+def test_a_canceled_batch_reports_how_far_it_came(store: Store, ring: Ring) -> None:
     batch = store.batch()
     for _ in range(5000):
         batch.add(b'n', 1)

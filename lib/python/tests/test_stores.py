@@ -146,7 +146,7 @@ def test_a_name_has_no_zero_byte(name: str) -> None:
             call(f'{name}\0x')
 
 
-def test_a_destroyed_store_says_so(store: Store, name: str) -> None:
+def test_a_destroyed_store_is_reported(store: Store, name: str) -> None:
     store[b'k'] = b'v'
     cursor = store.cursor()
     kvtree.destroy_store(name)
@@ -227,13 +227,13 @@ def test_errors_are_os_errors_in_the_librarys_words(store: Store) -> None:
     assert str(caught.value).endswith(": b'the-key'")
 
 
-def test_sync_says_that_the_store_is_not_durable(store: Store) -> None:
+def test_sync_refuses_a_store_that_is_not_durable(store: Store) -> None:
     with pytest.raises(Error) as caught:
         store.sync()
     assert caught.value.errno == errno.EOPNOTSUPP
 
 
-def test_a_closed_store_says_so(name: str) -> None:
+def test_a_closed_store_is_reported(name: str) -> None:
     with Store(name) as store:
         assert not store.closed
         store[b'k'] = b'v'

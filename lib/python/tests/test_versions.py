@@ -19,7 +19,7 @@ def test_each_change_gives_a_greater_version(store: Store) -> None:
     assert seen == sorted(set(seen))
 
 
-def test_get_with_version_tells_the_version_of_the_put(store: Store) -> None:
+def test_get_with_version_returns_the_version_of_the_put(store: Store) -> None:
     version = store.put(b'k', b'v')
     assert store.get_with_version(b'k') == (b'v', version)
     assert store.get_with_version(b'absent') == (None, 0)
