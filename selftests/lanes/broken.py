@@ -17,7 +17,7 @@ file; or nothing, outside of these. The lines with a blank or a minus must occur
 Of several changes, each is looked for in the file without the others.
 
     broken.py apply PATCH TREE    change the tree
-    broken.py check PATCH...      print those that do not fit this tree
+    broken.py check PATCH...      print those that do not fit this tree, or name no test of it
     broken.py make < DIFF         convert the output of "git diff" to such changes
 """
 
@@ -25,10 +25,15 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fnmatch import filter as matching
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
+# Where tests are, and the files there that may have some.
+TESTED = ('selftests', 'kmod/tests', 'lib', 'tools')
+SOURCES = {'.c', '.h', '.go', '.py', '.sh', ''}
 # Lines that say nothing of where they are.
 PLAIN = re.compile(r'\s*(?:[{}();]*|return [-\w]*;|(break|continue);|(} )?else( \{)?|/?\*/?)\s*')
 
@@ -190,6 +195,34 @@ def apply(patch: Path, tree: Path, write: bool) -> None:
             path.write_text(result)
 
 
+def words_of_tests(tree: Path) -> set[str]:
+    """All words of the sources of tests, with the names of tests among them."""
+    words: set[str] = set()
+    for path in (path for part in TESTED for path in (tree / part).rglob('*')):
+        if path.suffix in SOURCES and path.is_file():
+            text = path.read_text(errors='replace')
+            # Programs that were built there may be older.
+            if '\0' not in text:
+                words.update(re.findall(r'\w+', text))
+    return words
+
+
+def missing_tests(patch: str, words: Iterable[str]) -> list[str]:
+    """What a patch selects by name (Tests: SUITE.NAME), if there are none such."""
+    line = re.search('^Tests:(.*)', patch, re.MULTILINE)
+    # Python's tests are listed without the beginning of their names.
+    return [test for test in (line[1].split() if line else ())
+            for name in test.split('.')[1:]
+            if not matching(words, name) and not matching(words, f'test_{name}')]
+
+
+def check(patch: Path, words: Iterable[str]) -> None:
+    apply(patch, TOP, write=False)
+    missing = missing_tests(patch.read_text(), words)
+    if missing:
+        raise Misfit(f'no such test: {" ".join(missing)}')
+
+
 def item_of(lines: list[str], path: str, first: int, last: int) -> str:
     """The name of the smallest item that has these lines, if the file has one such."""
     known = items(lines, path.endswith('.py'))
@@ -294,9 +327,10 @@ def main() -> int:
         case ['apply', patch, tree]:
             apply(Path(patch), Path(tree), write=True)
         case ['check', *patches]:
+            words = words_of_tests(TOP)
             for patch in patches:
                 try:
-                    apply(Path(patch), TOP, write=False)
+                    check(Path(patch), words)
                 except Misfit as misfit:
                     print(f'{patch}: {misfit}')
         case ['make']:

@@ -103,7 +103,7 @@ class Broken(unittest.TestCase):
         self.refuses('', 'changes nothing')
         self.refuses('@@ one\nb++;\n', 'what is this: b')
 
-    def test_lines_around_tell_which_is_meant(self):
+    def test_lines_around_decide_which_is_meant(self):
         self.assertEqual(changed(SOURCE, '@@ two\n \tc++;\n\n-\ta++;\n'),
                          SOURCE.replace('\n\ta++;\n\treturn a', '\n\treturn a'))
 
@@ -121,6 +121,13 @@ class Broken(unittest.TestCase):
                          PYTHON.replace('\n\n        return self.one\n', '\n\n'))
         with self.assertRaisesRegex(broken.Misfit, 'there are 2 of get'):
             changed(PYTHON, '@@ get\n-    return 1\n', 'a.py')
+
+    def test_it_names_tests_that_exist(self):
+        words = {'suite', 'a_test_of_one', 'test_in_python'}
+        for tests in ('suite', 'suite.a_test_of_one', 'suite.*of_o* other', 'suite.in_python'):
+            self.assertEqual(broken.missing_tests(f'Head.\n\nTests:  {tests}\n', words), [])
+        self.assertEqual(broken.missing_tests('Tests: suite.*one suite.*two x.three\n', words),
+                         ['suite.*two', 'x.three'])
 
     def test_a_patch_is_made_of_a_difference(self):
         self.assertEqual(made(SOURCE, SOURCE.replace('b++', 'b--')), '@@ one\n-\tb++;\n+\tb--;\n')
