@@ -162,13 +162,12 @@ static int load_range(struct kvt_log_reader *reader, const struct kvt_log_entry 
  * table cannot list the segment again under others, and have ranges loaded without end.
  */
 static int load_extent(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
-		       u64 *sequence)
+		       bool first_of_segment)
 {
 	int verdict = KVT_LOG_SOUND;
 
-	if (extent->pos.sequence != *sequence)
+	if (first_of_segment)
 		verdict = kvt_log_segment_check(reader->set, extent, KVTREE_LOG_KIND_CHECKPOINT);
-	*sequence = extent->pos.sequence;
 	return verdict ?: kvt_log_extent_check(reader, extent);
 }
 
@@ -185,7 +184,8 @@ static int load_device(struct kvt_log_reader *reader, u32 dev)
 		return verdict;
 	for (i = 0; !verdict && i < le64_to_cpu(table->nr_extents); i++) {
 		kvt_log_table_extent(reader->set, dev, table, i, &extent);
-		verdict = load_extent(reader, &extent, &sequence);
+		verdict = load_extent(reader, &extent, !i || extent.pos.sequence != sequence);
+		sequence = extent.pos.sequence;
 	}
 	kvt_env_free(table);
 	return verdict;

@@ -15,7 +15,7 @@
  */
 static int trailer_judge(struct kvt_log_walk *walk, struct kvt_log_reader *reader)
 {
-	u64 left = kvt_log_dev_bytes(walk->set->dev[walk->dev].super);
+	u64 left = kvt_log_dev_blocks(walk->set->dev[walk->dev].super) * KVTREE_LOG_BLOCK;
 	struct kvt_log_extent extent;
 	int verdict = KVT_LOG_SOUND;
 	u32 i;

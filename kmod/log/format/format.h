@@ -305,14 +305,14 @@ static inline bool kvt_log_has_ranges(const struct kvtree_log_super *super)
 }
 
 /**
- * kvt_log_dev_bytes() - how much of a device is used
- * @super: the device's
+ * kvt_log_dev_blocks() - how many blocks extents can have on a device: those of its segments
+ * @super: the device's; sane
  *
- * Return: bytes.
+ * Return: blocks.
  */
-static inline u64 kvt_log_dev_bytes(const struct kvtree_log_super *super)
+static inline u64 kvt_log_dev_blocks(const struct kvtree_log_super *super)
 {
-	return le64_to_cpu(super->nr_blocks) * KVTREE_LOG_BLOCK;
+	return (u64)le32_to_cpu(super->nr_segments) * le32_to_cpu(super->segment_blocks);
 }
 
 /* super.c */

@@ -56,7 +56,7 @@ static bool extent_follows(const struct kvt_log_extent *extent,
 	       extent->pos.block >= before->pos.block + before->blocks;
 }
 
-/* Whether the extents are possible, and in total not larger than the device. */
+/* Whether the extents are possible, and in total not larger than the device's segments. */
 static bool table_sane(const struct kvt_log_set *set, u32 dev,
 		       const struct kvtree_log_table *table)
 {
@@ -68,7 +68,7 @@ static bool table_sane(const struct kvt_log_set *set, u32 dev,
 		kvt_log_table_extent(set, dev, table, i, &extent);
 		blocks += extent.blocks;
 		if (!kvt_log_pos_valid(super, &extent.pos, extent.blocks) ||
-		    blocks > le64_to_cpu(super->nr_blocks))
+		    blocks > kvt_log_dev_blocks(super))
 			return false;
 		if (extent.directory && !extent_follows(&extent, &before))
 			return false;

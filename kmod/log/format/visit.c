@@ -22,7 +22,7 @@ int kvt_log_visit_begin(struct kvt_log_visit *visit, struct kvt_log_set *set,
 	*visit = (struct kvt_log_visit) { .set = set, .sink = sink };
 	for (dev = 0; dev < set->nr_devs; dev++) {
 		super = set->dev[dev].super;
-		visit->left[dev] = kvt_log_dev_bytes(super);
+		visit->left[dev] = kvt_log_dev_blocks(super) * KVTREE_LOG_BLOCK;
 		visit->seen[dev] = kvt_env_alloc(le32_to_cpu(super->nr_segments) / 8 + 1);
 		if (!visit->seen[dev])
 			return -ENOMEM;
