@@ -208,11 +208,15 @@ def words_of_tests(tree: Path) -> set[str]:
 
 
 def missing_tests(patch: str, words: Iterable[str]) -> list[str]:
-    """What a patch selects by name (Tests: SUITE.NAME), if there are none such."""
-    line = re.search('^Tests:(.*)', patch, re.MULTILINE)
+    """Names of tests that a patch selects (Tests: SUITE.NAME) or expects to fail, and that no
+    test has."""
+    head = dict(re.findall('^(Tests|Expect):(.*)', patch, re.MULTILINE))
+    names = [name for test in head.get('Tests', '').split() for name in test.split('.')[1:]]
+    # Shorter ones may be functions of the kernel.
+    names += [f'*{name}*' for name in re.findall(r'[a-zA-Z0-9]+(?:_[a-zA-Z0-9]+){3,}',
+                                                 head.get('Expect', ''))]
     # Python's tests are listed without the beginning of their names.
-    return [test for test in (line[1].split() if line else ())
-            for name in test.split('.')[1:]
+    return [name for name in names
             if not matching(words, name) and not matching(words, f'test_{name}')]
 
 

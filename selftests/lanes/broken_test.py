@@ -127,7 +127,14 @@ class Broken(unittest.TestCase):
         for tests in ('suite', 'suite.a_test_of_one', 'suite.*of_o* other', 'suite.in_python'):
             self.assertEqual(broken.missing_tests(f'Head.\n\nTests:  {tests}\n', words), [])
         self.assertEqual(broken.missing_tests('Tests: suite.*one suite.*two x.three\n', words),
-                         ['suite.*two', 'x.three'])
+                         ['*two', 'three'])
+
+    def test_it_expects_tests_that_exist_to_fail(self):
+        words = {'suite', 'a_test_of_one'}
+        for expected in ('a_test_of_one', 'of_one', '.*a_test_of_.*', 'data-race in bw_commit'):
+            self.assertEqual(broken.missing_tests(f'Expect: not ok {expected}\n', words), [])
+        self.assertEqual(broken.missing_tests('Expect: not ok .*(a_test_of_one|a_test_of_two)\n',
+                                              words), ['*a_test_of_two*'])
 
     def test_a_patch_is_made_of_a_difference(self):
         self.assertEqual(made(SOURCE, SOURCE.replace('b++', 'b--')), '@@ one\n-\tb++;\n+\tb--;\n')
