@@ -21,6 +21,8 @@ RUNS = os.path.join(TOP, 'Documentation', 'results')
 KEPT = ('workload', 'system', 'lane', 'engine', 'key_size', 'threads', 'unit',
         'median', 'min', 'max', 'bytes_per_key')
 RATES = {'operations/s', 'pairs/s'}
+# What rows may share, and its name in the head.
+HEAD = {'keys': 'keys', 'runs': 'rounds', 'pages': 'pages'}
 
 
 def contents(*path):
@@ -45,15 +47,20 @@ def shared(rows, key):
     return values.pop() if len(values) == 1 else None
 
 
-def kept_row(row, rates):
-    kept = {key: row[key] for key in KEPT if row.get(key) is not None}
-    if rates:
+def kept_row(row, own):
+    """A row as it is kept, with what not all rows share. Only rates are in the run's unit."""
+    rate = row.get('unit') in RATES
+    kept = {key: row[key] for key in (*KEPT, *own) if row.get(key) is not None}
+    if rate:
         del kept['unit']
+    else:
+        kept |= {key: value for key, value in row.items()
+                 if isinstance(value, (int, float)) and key not in HEAD}
     if isinstance(kept.get('bytes_per_key'), dict):
         kept['bytes_per_key'] = round(kept['bytes_per_key']['all'], 1)
     for key in ('median', 'min', 'max'):
         if key in kept:
-            kept[key] = shortened(kept[key] / 1e6 if rates else kept[key])
+            kept[key] = shortened(kept[key] / 1e6 if rate else kept[key])
     return kept
 
 
@@ -72,20 +79,19 @@ def machine():
 def kept(results, args):
     """A run as it is kept."""
     rows = results['rows']
-    rates = {row.get('unit') for row in rows} <= RATES
     commit = subprocess.run(['git', '-C', TOP, 'rev-parse', '--short', 'HEAD'], check=True,
                             capture_output=True, text=True).stdout.strip()
     head = {
         'date': f'{datetime.date.today()}', 'benchmark': args.benchmark,
         'machine': args.machine or machine(), 'load': args.load,
-        'keys': shared(rows, 'keys'), 'rounds': shared(rows, 'runs'),
-        'pages': shared(rows, 'pages'),
-        'unit': args.unit if rates else None,
+        **{name: shared(rows, key) for key, name in HEAD.items()},
+        'unit': args.unit if RATES & {row.get('unit') for row in rows} else None,
         'recorded_by': commit,
         'ratios': {name: shortened(ratio) for name, ratio in results['ratios'].items()},
     }
     head = {name: value for name, value in head.items() if value is not None}
-    lines = ',\n'.join(f'  {json.dumps(kept_row(row, rates))}' for row in rows)
+    own = [key for key in HEAD if shared(rows, key) is None]
+    lines = ',\n'.join(f'  {json.dumps(kept_row(row, own))}' for row in rows)
     return f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n{lines}\n ]\n}}\n'
 
 
@@ -122,11 +128,14 @@ def figures(text):
 def cell_of(run, label, column, was):
     """The cell of a workload and a system, or of a ratio; as it was if the run has neither."""
     text = was
-    if column == 'Measured' and label in run['ratios']:
+    found = [row for row in run.get('rows', [])
+             if (row['workload'], row['system']) == (label, column) and row.get('threads', 1) == 1]
+    if len(found) > 1:
+        raise SystemExit(f'several rows of the run are {label} of {column}')
+    if column == 'Measured' and label in run.get('ratios', {}):
         text = f'{run["ratios"][label]:g}'
-    for row in run.get('rows', []):
-        if (row['workload'], row['system']) == (label, column) and row.get('threads', 1) == 1:
-            text = '{median:.2f} ({min:.2f} to {max:.2f})'.format(**row)
+    for row in found:
+        text = '{median:.2f} ({min:.2f} to {max:.2f})'.format(**row)
     return was if figures(text) == figures(was) else text
 
 
