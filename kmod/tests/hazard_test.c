@@ -249,14 +249,11 @@ static void rival_init(struct kt *kt, unsigned int number)
 
 static void rival_start(void)
 {
-	unsigned int i;
-
 	rival.queued = true;
 	queue_work(rival.kt->wq, &rival.work);
 	rival.met = kt_await(READ_ONCE(rival.begun));
 	/* Give it time to reach the lock of the leaf. */
-	for (i = 0; i < 40; i++)
-		udelay(5);
+	kt_linger(1);
 }
 
 static void let_rival_begin(enum kvt_park at)
@@ -878,6 +875,7 @@ static struct overtaking {
 	int (*fn)(struct kt *kt);
 	bool met;
 	bool done;
+	bool in_time;		/* while the reader was held */
 	int ret;
 } overtaking;
 
@@ -894,7 +892,7 @@ static void let_overtake(enum kvt_park at)
 	overtaking.met = true;
 	queue_work(overtaking.kt->wq, &overtaking.work);
 	/* Pairs with overtake(). */
-	kt_await(smp_load_acquire(&overtaking.done));
+	overtaking.in_time = kt_await(smp_load_acquire(&overtaking.done));
 }
 
 /* From now on another thread calls @fn when this one reaches a point. */
@@ -914,7 +912,7 @@ static void expect_overtaken(struct kt *kt)
 {
 	kunit_release_action(kt->test, clear_loose_hook, NULL);
 	flush_work(&overtaking.work);
-	KUNIT_EXPECT_TRUE(kt->test, overtaking.done);
+	KUNIT_EXPECT_TRUE(kt->test, overtaking.in_time);
 	KUNIT_EXPECT_EQ(kt->test, 0, overtaking.ret);
 }
 
@@ -1953,14 +1951,8 @@ static void what_work_items_take_is_bounded_by_bytes(struct kunit *test)
 
 /* Memory */
 
-/* Long enough for a free that does not wait for readers. */
-static void linger(void)
-{
-	unsigned int i;
-
-	for (i = 0; i < 100; i++)
-		mdelay(1);
-}
+/* Milliseconds: long enough for a free that does not wait for readers. */
+#define LINGER_MS	100
 
 static void a_value_stays_while_a_reader_may_hold_it(struct kunit *test)
 {
@@ -1975,7 +1967,7 @@ static void a_value_stays_while_a_reader_may_hold_it(struct kunit *test)
 	rcu_read_lock();
 	value = kt->ops->get(kt->index, &key, &cell);
 	replaced = kt_put_gfp(kt, &key, GFP_NOWAIT, NULL);
-	linger();
+	kt_linger(LINGER_MS);
 	ok = kt_value_ok(value, &key);
 	rcu_read_unlock();
 	KUNIT_EXPECT_EQ(test, 0, replaced);
@@ -1984,7 +1976,7 @@ static void a_value_stays_while_a_reader_may_hold_it(struct kunit *test)
 	rcu_read_lock();
 	value = kt->ops->get(kt->index, &key, &cell);
 	removed = kt_del_gfp(kt, &key, GFP_NOWAIT, NULL);
-	linger();
+	kt_linger(LINGER_MS);
 	ok = kt_value_ok(value, &key);
 	rcu_read_unlock();
 	KUNIT_EXPECT_EQ(test, 0, removed);
@@ -2009,7 +2001,7 @@ static void a_leaf_stays_while_a_reader_may_hold_it(struct kunit *test)
 	err = kt_cursor_next_rcu(&cur);
 	for (i = 0; i < MT_LEAF_WIDTH && !removed; i++)
 		removed = kt_del_gfp(kt, &key[i], GFP_NOWAIT, NULL);
-	linger();
+	kt_linger(LINGER_MS);
 	while (!err || err == -EAGAIN) {
 		nr += !err;
 		err = kt_cursor_next_rcu(&cur);

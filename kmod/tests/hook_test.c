@@ -6,7 +6,6 @@
  */
 #include <linux/atomic.h>
 #include <linux/cpumask.h>
-#include <linux/delay.h>
 #include <linux/mman.h>
 #include <linux/sched.h>
 #include <linux/string.h>
@@ -478,8 +477,8 @@ static void hold(void)
 	u64 turn = kvt_hook_validator(hk.store);
 
 	WRITE_ONCE(hk.held, true);
-	kt_await(kvt_hook_validator(hk.store) != turn || READ_ONCE(hk.returned));
-	mdelay(20);
+	kt_await_ms(kvt_hook_validator(hk.store) != turn || READ_ONCE(hk.returned), 10000);
+	kt_linger(20);
 	hk.early = READ_ONCE(hk.returned);
 }
 

@@ -405,7 +405,7 @@ static void others_grow(struct lr *lr)
 {
 	u64 live = kvt_live_bytes(&lr->space), was = lr->total, step;
 
-	for (step = roundup_pow_of_two(lr->max); step >= LR_GROWS; step /= 2)
+	for (step = roundup_pow_of_two(max_t(u64, lr->max, LR_GROWS)); step >= LR_GROWS; step /= 2)
 		if (live + step <= lr->max && grows_from(lr, live + step))
 			live += step;
 	lr_live(lr, live);

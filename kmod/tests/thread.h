@@ -6,6 +6,7 @@
 #include <linux/completion.h>
 #include <linux/ktime.h>
 #include <linux/minmax.h>
+#include <linux/processor.h>
 
 struct task_struct;
 
@@ -49,13 +50,21 @@ static inline bool kt_patience_ends(struct kt_patience *p, u64 ms)
  * Wait busily for something that another CPU does: until the expression is true.  False: it never
  * was.  A count of udelay() would be no wait: a busy machine calibrates that wrongly.
  */
-#define kt_await(event) ({							\
+#define kt_await_ms(event, ms) ({						\
 	struct kt_patience patience_ = { };					\
 	bool come_;								\
 										\
-	while (!(come_ = (event)) && !kt_patience_ends(&patience_, KT_TURNS_MAX))	\
+	while (!(come_ = (event)) && !kt_patience_ends(&patience_, ms))		\
 		cpu_relax();							\
 	come_;									\
 })
+
+#define kt_await(event)	kt_await_ms(event, KT_TURNS_MAX)
+
+/* Be busy for a time in which another CPU does what cannot be seen. */
+static inline void kt_linger(u64 ms)
+{
+	kt_await_ms(false, ms);
+}
 
 #endif /* KVT_TESTS_THREAD_H */
