@@ -237,7 +237,7 @@ def one(name):
 
 
 def index():
-    small, large = Run("2026-11-29-index"), Run("2026-11-29-index-1e7")
+    small, large = Run("2026-11-30-index"), Run("2026-11-30-index-1e7")
     names = {"kvtree": "kvtree", "lmdb": "LMDB", "skiplist": "skip list", "congee": "ART (congee)",
              "treeindex": "B+ tree"}
 

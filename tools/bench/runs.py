@@ -58,6 +58,8 @@ def kept_row(row, own):
                  if isinstance(value, (int, float)) and key not in HEAD}
     if isinstance(kept.get('bytes_per_key'), dict):
         kept['bytes_per_key'] = round(kept['bytes_per_key']['all'], 1)
+    for name, count in row.get('exchanges', {}).items():
+        kept[f'{name}_lost_percent'] = round(count['lost_percent'], 4)
     for key in ('median', 'min', 'max'):
         if key in kept:
             kept[key] = shortened(kept[key] / 1e6 if rate else kept[key])
