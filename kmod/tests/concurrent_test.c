@@ -112,7 +112,7 @@ struct cc_worker {
 	struct kt_rnd rnd;
 	struct kt_cursor cur;
 	u64 *version;			/* newest version seen of each key */
-	struct cc_key *before;		/* scan: what was known when it began */
+	struct cc_key *before;		/* by key: what was known when a call began */
 	bool *met;			/* scan: keys found */
 	s64 last;			/* scan: key found last */
 	u64 done;			/* how many times it ran */
@@ -264,7 +264,7 @@ static int cc_get_prefix(struct cc_worker *w)
 }
 
 static void cc_judge_batch(struct cc_worker *w, const struct kvt_lookup *lookups,
-			   const unsigned int *which, const struct cc_key *before, unsigned int nr)
+			   const unsigned int *which, unsigned int nr)
 {
 	unsigned int i;
 	u64 version;
@@ -277,7 +277,7 @@ static void cc_judge_batch(struct cc_worker *w, const struct kvt_lookup *lookups
 			continue;
 		if (err && err != -ENOENT)
 			cc_fail(w->cc, "a lookup in a batch failed", which[i], err);
-		cc_judge(w, which[i], &before[i], !err, version);
+		cc_judge(w, which[i], &w->before[which[i]], !err, version);
 	}
 }
 
@@ -288,18 +288,17 @@ static int cc_get_batch(struct cc_worker *w)
 	const struct kvt_index_ops *ops = w->cc->kt->ops;
 	struct kvt_lookup lookups[CC_BATCH];
 	struct kvt_cell cells[CC_BATCH];
-	struct cc_key before[CC_BATCH];
 	unsigned int which[CC_BATCH];
 
 	/* Use each key once: the lookups of a batch have no order among themselves. */
 	for (i = 0; i < nr; i++) {
 		which[i] = (first + i) % keys;
-		before[i] = cc_known(w->cc, which[i]);
+		w->before[which[i]] = cc_known(w->cc, which[i]);
 		lookups[i].key = w->cc->keys->key[which[i]];
 	}
 	rcu_read_lock();
 	ops->get_batch(w->cc->kt->index, lookups, cells, nr);
-	cc_judge_batch(w, lookups, which, before, nr);
+	cc_judge_batch(w, lookups, which, nr);
 	rcu_read_unlock();
 	return 0;
 }
