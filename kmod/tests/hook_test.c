@@ -39,6 +39,7 @@ static struct {
 	struct kt_thread writer;
 	enum kvt_park at;	/* where; NR: in the validator */
 	bool held;
+	bool in_time;		/* it has seen the change */
 	bool returned;		/* the change of the validator has returned */
 	bool early;		/* ... with the writer still held */
 } hk;
@@ -477,7 +478,8 @@ static void hold(void)
 	u64 turn = kvt_hook_validator(hk.store);
 
 	WRITE_ONCE(hk.held, true);
-	kt_await_ms(kvt_hook_validator(hk.store) != turn || READ_ONCE(hk.returned), 10000);
+	hk.in_time = kt_await_ms(kvt_hook_validator(hk.store) != turn || READ_ONCE(hk.returned),
+				 10000);
 	kt_linger(20);
 	hk.early = READ_ONCE(hk.returned);
 }
@@ -543,6 +545,7 @@ static int put_while_it_changes(struct kunit *test, const char *engine, enum kvt
 	call = CALL_OF();
 	found = call_exists(&call, "k", 1);
 	KUNIT_EXPECT_EQ_MSG(test, err ? -ENOENT : 0, found, "%s", engine);
+	KUNIT_EXPECT_TRUE_MSG(test, hk.in_time, "%s: the writer saw no change", engine);
 	KUNIT_EXPECT_FALSE_MSG(test, hk.early, "%s: there is a writer that has passed", engine);
 	kvt_hook_detach(&owner);
 	hk_exit(test);

@@ -787,9 +787,9 @@ static void ld_lengthen(struct ld *ld, struct kvt_log_extent *extent, u32 blocks
 					 KVTREE_LOG_BLOCK);
 }
 
-/* Extents that do not overlap. */
+/* Extents that do not overlap, as many as have room in the segments. */
 #define LONG_BLOCKS	1000
-#define LONG_FIT	(LD_BLOCKS / LONG_BLOCKS)
+#define LONG_FIT	(LD_SEGMENTS * KVTREE_LOG_SEGMENT_MIN / LONG_BLOCKS)
 
 /* Overlapping extents would have more bytes in total than the disk has room for. */
 static void a_disk_has_no_more_records_than_room(struct kunit *test)

@@ -170,7 +170,7 @@ void kvt_log_extent_wrong(struct kvt_log_set *set, const struct kvt_log_extent *
 }
 
 /**
- * kvt_log_bytes_take() - count the bytes of an extent or a piece against its device's size
+ * kvt_log_bytes_take() - count the bytes of an extent or a piece against its device's segments
  * @set: the devices
  * @in: its place and epoch
  * @bytes: how many
@@ -194,7 +194,7 @@ int kvt_log_bytes_take(struct kvt_log_set *set, const struct kvt_log_extent *in,
 }
 
 /**
- * kvt_log_extent_take() - count an extent's bytes against its device's size
+ * kvt_log_extent_take() - count an extent's bytes against its device's segments
  * @set: the devices
  * @extent: the extent
  * @left: as for kvt_log_bytes_take()

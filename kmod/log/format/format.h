@@ -240,7 +240,7 @@ struct kvt_log_sink {
 struct kvt_log_visit {
 	struct kvt_log_set *set;
 	struct kvt_log_sink *sink;
-	u64 left[KVTREE_LOG_DEVS_MAX];	/* a device's bytes, less those visited so far */
+	u64 left[KVTREE_LOG_DEVS_MAX];	/* a device's segments' bytes, less those visited */
 	u8 *seen[KVTREE_LOG_DEVS_MAX];	/* a bit for each segment: its header was checked */
 };
 

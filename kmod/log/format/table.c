@@ -118,7 +118,7 @@ void kvt_log_table_wrong(struct kvt_log_set *set, u32 dev, int verdict)
  * @dev: index of the device
  * @table: to be freed with kvt_env_free(); NULL: the device has none
  *
- * The extents are checked: they are in segments, and in total not larger than the device.
+ * The extents are checked: they are in segments, and in total not larger than these.
  *
  * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED or -EIO, which was reported; -ENOMEM.
  */

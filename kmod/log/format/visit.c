@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Visiting what a recovery finds: check each segment's header once, and check that extents and
- * pieces are in total not larger than their device.
+ * pieces are in total not larger than their device's segments.
  */
 #include "format.h"
 
