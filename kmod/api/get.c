@@ -37,7 +37,10 @@ struct get_cols {
 	u8 small[GET_SMALL];
 };
 
-/* Returns the bytes copied, -EMSGSIZE, or -EAGAIN after a page fault. */
+/*
+ * Copy to the caller's `val`, without page faults.  Returns the bytes copied, -EMSGSIZE, or -EAGAIN
+ * if a page is absent.
+ */
 static __always_inline int get_data(struct kvt_fixed *fixed, struct kvtree_op *op,
 				    const u8 *data, u32 len)
 {

@@ -8,10 +8,10 @@
  * absent or not mapped at all; running it again where it may sleep tells which.  `val`
  * may point into a registered buffer of an io_uring; its pages are always present.
  *
- * None of these functions may be called under a node lock or in an RCU read section, or
- * with a reference on anything of the store.  The exceptions are kvt_val_out_nofault(), and
- * kvt_val_in() and kvt_val_out(), which copy values, since these can be long.  If a page
- * is absent, the operation drops everything it holds, faults the page in, and starts again.
+ * None of these functions may be called under a node lock.  In an RCU read section only
+ * kvt_val_out_nofault() may be called; with a reference on anything of the store, this and
+ * kvt_val_in() and kvt_val_out(), which copy values, since these can be long.  If a page is
+ * absent, the operation drops everything it holds, faults the page in, and starts again.
  */
 #ifndef KVT_API_USER_H
 #define KVT_API_USER_H

@@ -51,9 +51,10 @@
  * what the caller is told: -EFAULT if the outcome could not be copied, -EIO if it will not be
  * durable, -EINTR if the caller was killed before it was.
  *
- * **Gets and scans** are checked, read under RCU, and copy their results outside of RCU.  The most
- * common get does all of this in one RCU read section (kvt_get_quick()), without entering the
- * store.
+ * **Gets and scans** are checked and read under RCU.  A get copies up to KVT_COPIED_MAX bytes of a
+ * plain value under RCU, too, with page faults disabled; longer values, several columns and scans
+ * are copied after it.  The most common get does all of this in one RCU read section
+ * (kvt_get_quick()), without a reference on the store.
  */
 
 /* Fields of struct kvtree_op that an opcode uses; the others must be zero. */

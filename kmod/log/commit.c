@@ -64,8 +64,8 @@ static struct kvt_stream *commit_seal(struct kvt_log *log, u64 epoch)
 	return own;
 }
 
-/* Wait until the workers have written all records of the epoch. */
-static int commit_flush(struct kvt_log *log, const struct kvt_stream *own, u64 epoch)
+/* Wait until the workers have written all records of the epoch.  The devices are flushed later. */
+static int commit_wait_streams(struct kvt_log *log, const struct kvt_stream *own, u64 epoch)
 {
 	struct kvt_stream *s;
 	u32 i;
@@ -240,7 +240,7 @@ static int commit_write(struct kvt_commits *commits, u64 epoch)
 	bool room = !own || kvt_stream_flush_begin(own, epoch);
 	int err, failed = 0;
 
-	err = commit_flush(log, own, epoch);
+	err = commit_wait_streams(log, own, epoch);
 	if (!err && !room)
 		err = KVT_LOG_NO_ROOM;
 	if (!err)
@@ -287,6 +287,10 @@ static void idle_begin(struct kvt_commits *commits)
 		queue_delayed_work(commits->log.state.wq, &commits->idle, idle_ticks());
 }
 
+/*
+ * The devices were flushed: declare the epoch durable, and wake all that wait for it.  Nobody may
+ * be told before.
+ */
 static void commit_done(struct kvt_commits *commits, u64 epoch)
 {
 	struct kvt_log *log = &commits->log;
