@@ -123,7 +123,7 @@ check: KVT_SHORT := 1
 check: KVT_WHOLE := 1
 check: TURN := $(or $(TURN),now)
 check:
-	@$(LANES)/check.sh stock uml-debug uml stock-7 broken crash deb user lint fuzz history \
+	@$(LANES)/check.sh stock uml-debug uml deb stock-7 broken crash user lint fuzz history \
 		hibernate
 
 # The tests that find most in a short time, for each commit.
