@@ -19,6 +19,7 @@ import (
 
 const (
 	sendAbove     = 64 << 10 // bytes of answers; more are sent before the next command
+	keptOutput    = 2 * sendAbove
 	loginTimeout  = 60 * time.Second
 	deadlineEvery = 10 * time.Second
 	lingerTimeout = time.Second
@@ -45,6 +46,7 @@ type client struct {
 	known  bool      // authenticated, or need not be
 	db     *database
 	input  input
+	unread share // of the memory for answers
 	batching
 	rights  rights
 	aborted *time.Time // when MULTI was refused; nil after EXEC or DISCARD
@@ -55,6 +57,7 @@ type client struct {
 	last    *command   // the last command
 	alone   int        // commands of this turn that could not join a batch
 	heavy   bool       // it reads long values
+	holds   int        // bytes that the current command needs until it is answered
 	fault   error      // a protocol error, to be reported after the answers
 	closing bool
 	ending  atomic.Bool
@@ -112,7 +115,8 @@ func (c *client) finish() {
 	defer c.server.running.Done()
 	c.end()
 	c.server.remove(c)
-	c.input.release()
+	c.input.share.release()
+	c.unread.release()
 }
 
 // goesOn reports whether the next command may be executed.
@@ -145,9 +149,9 @@ func (c *client) executeAll() {
 	c.resume()
 	c.advance()
 	c.flush()
-	c.settle()
 	pipelines.Put(c.pipeline)
 	c.pipeline = nil
+	c.settle()
 }
 
 // advance executes commands, or queues them. On a loop it returns true if the next command has to
@@ -176,7 +180,9 @@ func (c *client) settle() {
 		if c.fault != errHTTP {
 			c.failure("ERR " + c.fault.Error())
 		}
-		if c.fault != errBusy {
+		if c.fault == errBusy {
+			c.server.counts.busy.Add(1)
+		} else {
 			c.server.counts.protocolErrors.Add(1)
 		}
 		c.fault, c.closing = nil, true
@@ -268,6 +274,7 @@ func (c *client) execute(args [][]byte) bool {
 	} else {
 		command.calls.Add(1)
 		command.run(c, args)
+		c.hold(0, 0)
 	}
 	if c.in == nil {
 		c.alone++
@@ -449,26 +456,47 @@ func (c *client) send() {
 	if len(c.out) == 0 {
 		return
 	}
-	n := len(c.out)
-	switch {
-	case c.broken != nil:
-	case c.onLoop:
-		n = c.trySend()
-	default:
-		c.sendAll()
+	n := c.trySend()
+	if !c.onLoop {
+		c.sendAll(c.out[n:])
 	}
+	if !c.onLoop || c.broken != nil {
+		n = len(c.out)
+	}
+	c.leaving = c.leaving || n < len(c.out)
 	c.begun -= n
 	rest := c.out[n:]
-	if cap(c.out) > 2*sendAbove {
+	if cap(c.out) > keptOutput {
 		c.out = nil
 	}
 	c.out = append(c.out[:0], rest...)
 }
 
-// sendAll waits until the client has taken all answers. Time is for a part of them, so that a client
-// that reads a long answer slowly but steadily is not closed.
-func (c *client) sendAll() {
-	for rest := c.out; len(rest) > 0 && c.broken == nil; {
+// trySend sends as much as a socket without TLS takes, and returns how much.
+func (c *client) trySend() int {
+	if c.broken != nil || c.plain == nil {
+		return 0
+	}
+	n, err := c.plain.tryWrite(c.out)
+	if err != errAgain {
+		c.broken = err
+	}
+	return n
+}
+
+// sendAll waits until the client has taken the rest of its answers. Time is for a part of them, so
+// that a client that reads a long answer slowly but steadily is not closed.
+func (c *client) sendAll(rest []byte) {
+	if len(rest) == 0 || c.broken != nil {
+		return
+	}
+	if !c.hold(c.holds, c.unsent()) {
+		c.server.counts.busy.Add(1)
+		c.broken = errUnread
+		return
+	}
+	defer c.hold(c.holds, 0)
+	for len(rest) > 0 && c.broken == nil {
 		if now := *c.server.clock.Load(); c.slow.Sub(now) < c.server.slowest {
 			c.slow = now.Add(c.server.slowest + deadlineEvery)
 			c.conn.SetWriteDeadline(c.slow)
@@ -479,14 +507,36 @@ func (c *client) sendAll() {
 	}
 }
 
-// trySend sends as much as the socket takes, and returns how much.
-func (c *client) trySend() int {
-	n, err := c.plain.tryWrite(c.out)
-	c.leaving = c.leaving || n < len(c.out)
-	if err != errAgain {
-		c.broken = err
+// grow counts what a command has read for its answer, before it is sent.
+func (c *client) grow(bytes int) error {
+	if bytes > c.holds+sendAbove && !c.hold(bytes, 0) {
+		c.server.counts.busy.Add(1)
+		return errors.New("ERR " + errUnread.Error() + ": try again")
 	}
-	return n
+	return nil
+}
+
+// hold counts the memory of the current command, and more while the client waits, and reports
+// whether they are allowed. Little is not counted.
+func (c *client) hold(command, more int) bool {
+	bytes := command + more
+	if bytes <= keptOutput {
+		bytes = 0
+	}
+	if !c.unread.resize(bytes, c.place) {
+		return false
+	}
+	c.holds = command
+	return true
+}
+
+// unsent returns how much memory the answers take, with what was read for them.
+func (c *client) unsent() int {
+	bytes := cap(c.out)
+	if c.in != nil && c.in == &c.pipeline.gets {
+		bytes += arenaSize + c.room
+	}
+	return bytes
 }
 
 // end closes the connection. It reads the remaining input first: otherwise answers that were sent

@@ -48,8 +48,13 @@ func (c *client) hash(key []byte) (*hash, error) {
 	} else if err != nil {
 		return nil, err
 	}
+	size := 0
 	for _, column := range columns {
-		c.heavy = c.heavy || len(column.Data) > heavyValue
+		size += len(column.Data)
+	}
+	c.heavy = c.heavy || size > heavyValue
+	if err := c.grow(size); err != nil {
+		return nil, err
 	}
 	return newHash(columns)
 }

@@ -91,9 +91,10 @@ func (c *client) infoStats() string {
 		executed += command.calls.Load()
 	}
 	return fmt.Sprintf("total_connections_received:%d\r\ntotal_commands_processed:%d\r\n"+
-		"rejected_connections:%d\r\nbatches:%d\r\nbatch_operations:%d\r\nprotocol_errors:%d\r\n",
+		"rejected_connections:%d\r\nbatches:%d\r\nbatch_operations:%d\r\nprotocol_errors:%d\r\n"+
+		"busy:%d\r\n",
 		counts.connections.Load(), executed, counts.rejected.Load(), counts.batches.Load(),
-		counts.operations.Load(), counts.protocolErrors.Load())
+		counts.operations.Load(), counts.protocolErrors.Load(), counts.busy.Load())
 }
 
 // infoCPU does not include the kernel's own threads for the stores.

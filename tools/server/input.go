@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"sync/atomic"
 )
 
 const (
 	firstInput = 8 << 10 // bytes of a client's buffer
 	keptInput  = 64 << 10
 	keptArgs   = 1024
+	argSize    = 40       // bytes of spans and args for an argument
 	maxLine    = 64 << 10 // bytes of a line: an inline command, or a length
 )
 
@@ -31,11 +31,6 @@ var (
 	clientsBound = bound{8 << 20, 64 << 10}
 )
 
-// Maximum bytes of long commands of all clients together.
-const mostInput = 1 << 30
-
-var errBusy = errors.New("too many clients send long commands at once")
-
 // errHTTP closes a browser's connection without an answer.
 var errHTTP = errors.New("HTTP")
 
@@ -44,17 +39,17 @@ var errHTTP = errors.New("HTTP")
 // refer to the buffer until the next fill.
 type input struct {
 	bound
-	buffer  []byte
-	begin   int // of the current command
-	at      int // end of the parsed part
-	end     int
-	left    int // missing arguments of the current command
-	bulk    int // bytes of the next argument, -1 if not known yet
-	spans   [][2]int
-	args    [][]byte
-	begun   bool
-	all     *atomic.Int64 // bytes of long commands of all clients
-	counted int           // of this client
+	buffer []byte
+	begin  int // of the current command
+	at     int // end of the parsed part
+	end    int
+	left   int // missing arguments of the current command
+	bulk   int // bytes of the next argument, -1 if not known yet
+	spans  [][2]int
+	args   [][]byte
+	begun  bool
+	share  share  // of the memory for long commands
+	place  *place // of the client
 }
 
 // fill reads more input.
@@ -70,14 +65,15 @@ func (in *input) fill(from io.Reader) error {
 	if in.begin > 0 && len(in.buffer) > keptInput && in.end-in.begin < keptInput {
 		in.forget()
 		in.move(make([]byte, keptInput))
-		in.release()
 	} else if in.begin > 0 {
 		in.move(in.buffer)
 	} else if in.end == len(in.buffer) {
-		if err := in.grow(2 * len(in.buffer)); err != nil {
+		if err := in.count(2 * len(in.buffer)); err != nil {
 			return err
 		}
+		in.move(make([]byte, 2*len(in.buffer)))
 	}
+	in.count(len(in.buffer))
 	n, err := from.Read(in.buffer[in.end:])
 	in.end += n
 	if n > 0 {
@@ -86,39 +82,32 @@ func (in *input) fill(from io.Reader) error {
 	return err
 }
 
-// grow enlarges the buffer, unless all clients together have too much.
-func (in *input) grow(size int) error {
-	if size > keptInput && in.all != nil {
-		for more := int64(size - in.counted); ; {
-			now := in.all.Load()
-			if now+more > mostInput {
-				return errBusy
-			}
-			if in.all.CompareAndSwap(now, now+more) {
-				break
-			}
-		}
-		in.counted = size
+// count counts a long command's memory with a buffer of this size, unless all clients together have
+// too much.
+func (in *input) count(size int) error {
+	if in.share.budget == nil || size <= keptInput && cap(in.spans) <= keptArgs && in.share.held == 0 {
+		return nil
 	}
-	in.move(make([]byte, size))
+	held := size + cap(in.spans)*argSize
+	if held <= keptInput+keptArgs*argSize {
+		held = 0
+	}
+	if !in.share.resize(held, *in.place) {
+		return errBusy
+	}
 	return nil
 }
 
-// release returns the client's share of the common limit.
-func (in *input) release() {
-	if in.all != nil {
-		in.all.Add(int64(-in.counted))
-	}
-	in.counted = 0
-}
-
-// idle frees a long buffer that is empty.
+// idle frees the memory of a long command that was executed.
 func (in *input) idle() {
-	if in.begin == in.end && len(in.buffer) > keptInput {
-		in.forget()
-		in.release()
+	if in.begin < in.end || len(in.buffer) <= keptInput && cap(in.spans) <= keptArgs {
+		return
+	}
+	in.forget()
+	if len(in.buffer) > keptInput {
 		in.buffer, in.begin, in.at, in.end = nil, 0, 0, 0
 	}
+	in.count(len(in.buffer))
 }
 
 // forget drops executed commands from the buffer.
@@ -152,6 +141,9 @@ func (in *input) next() ([][]byte, error) {
 	for {
 		if in.begun {
 			whole, err := in.arguments()
+			if err == nil {
+				err = in.count(len(in.buffer))
+			}
 			if err != nil {
 				return nil, err
 			}

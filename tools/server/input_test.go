@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand"
 	"strings"
-	"sync/atomic"
 	"testing"
 )
 
@@ -200,17 +199,22 @@ func anyBytesCanBeQuoted(t *testing.T, text []byte) {
 	}
 }
 
+// limited returns an input with a budget of so many bytes.
+func limited(most int) (*input, *budget) {
+	all, at := newBudget(most), nobody
+	return &input{bound: clientsBound, share: share{budget: &all}, place: &at}, &all
+}
+
 // A part of the next command does not keep the memory.
 func TestMemoryIsGivenBackBeforeAPartOfTheNext(t *testing.T) {
-	var all atomic.Int64
-	in := &input{bound: clientsBound, all: &all}
+	in, all := limited(mostInput)
 	text := multi("SET", "a", strings.Repeat("v", 1<<20)) + "*2\r\n$3\r\nGET\r\n$1"
 	from := &parts{[]byte(text), func() int { return 1 << 20 }}
 	if got, err := parseAll(in, from); err != io.EOF || len(got) != 1 {
 		t.Fatal(len(got), err)
 	}
-	if len(in.buffer) > keptInput || all.Load() != 0 {
-		t.Errorf("%d bytes are kept, %d counted", len(in.buffer), all.Load())
+	if len(in.buffer) > keptInput || all.held != 0 {
+		t.Errorf("%d bytes are kept, %d counted", len(in.buffer), all.held)
 	}
 	got, err := parseAll(in, strings.NewReader("\r\na\r\n"))
 	if err != io.EOF || fmt.Sprint(got) != `[["GET" "a"]]` {
@@ -219,24 +223,50 @@ func TestMemoryIsGivenBackBeforeAPartOfTheNext(t *testing.T) {
 }
 
 func TestLongCommandsOfAllAreBounded(t *testing.T) {
-	var all atomic.Int64
-	all.Store(mostInput - 1<<20)
-	in := &input{bound: clientsBound, all: &all}
+	in, all := limited(1 << 20)
 	text := multi("SET", "a", strings.Repeat("v", 2<<20))
 	if _, err := parseAll(in, strings.NewReader(text)); err != errBusy {
 		t.Error(err)
 	}
-	in.release()
-	if n := all.Load(); n != mostInput-1<<20 {
-		t.Error(n, "bytes are counted")
+	if all.held < 512<<10 || all.held > all.most {
+		t.Error(all.held, "bytes are counted")
 	}
-	all.Store(0)
-	in = &input{bound: clientsBound, all: &all}
+	if in.share.release(); all.held != 0 {
+		t.Error(all.held, "bytes are counted")
+	}
+	in, all = limited(8 << 20)
 	if _, err := parseAll(in, strings.NewReader(text+"PING\r\n")); err != io.EOF {
 		t.Error(err)
 	}
-	if n := all.Load(); n != 0 {
-		t.Error(n, "bytes are counted")
+	if all.held != 0 {
+		t.Error(all.held, "bytes are counted")
+	}
+}
+
+// Many short arguments need more memory than their text.
+func TestArgumentsAreCounted(t *testing.T) {
+	in, all := limited(mostInput)
+	text := "*65536\r\n" + strings.Repeat("$0\r\n\r\n", 10000)
+	if _, err := parseAll(in, strings.NewReader(text)); err != io.EOF || in.end > keptInput {
+		t.Error(in.end, err)
+	}
+	if all.held < 10000*argSize {
+		t.Error(all.held, "bytes are counted")
+	}
+	// The last part comes with the end of the command: nothing is read before it is executed.
+	in, all = limited(10000 * argSize)
+	text = "*10000\r\n" + strings.Repeat("$0\r\n\r\n", 10000)
+	if got, err := parseAll(in, strings.NewReader(text)); err != errBusy || len(got) != 0 {
+		t.Error(len(got), err)
+	}
+	if in, all = limited(mostInput); in.share.held != 0 {
+		t.Error(in.share.held)
+	}
+	if got, err := parseAll(in, strings.NewReader(text)); err != io.EOF || len(got) != 1 {
+		t.Error(len(got), err)
+	}
+	if in.idle(); all.held != 0 || in.spans != nil {
+		t.Error(all.held, "bytes are counted")
 	}
 }
 

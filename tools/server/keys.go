@@ -225,18 +225,23 @@ func (c *client) look(s *scanning, after []byte) (keys [][]byte, last []byte, er
 	if after != nil && r.End != nil && bytes.Compare(after, r.End) >= 0 {
 		return nil, nil, nil
 	}
-	looked, size := 0, 0
+	looked, size, kept := 0, 0, 0
 	for record, err := range c.store().Scan(context.Background(), r) {
 		if err != nil {
 			return nil, nil, err
 		}
 		if s.takes(&record) {
 			keys = append(keys, record.Key)
+			kept += len(record.Key) + recordCost
 		}
 		looked++
 		size += len(record.Key) * (1 + len(s.pattern)/16)
 		for i := range record.Columns {
 			size += len(record.Columns[i].Data)
+			kept += len(record.Columns[i].Data)
+		}
+		if err := c.grow(kept); err != nil {
+			return nil, nil, err
 		}
 		if looked == s.count || size > mostScanned {
 			return keys, nonNil(record.Key), nil
@@ -342,6 +347,10 @@ func (c *client) sendRange(r kvtree.Range) {
 		}
 		if len(records) > 0 && size > mostRange {
 			break
+		}
+		if err := c.grow(size); err != nil {
+			c.error(err)
+			return
 		}
 		records = append(records, record)
 	}

@@ -39,6 +39,8 @@ func (s *server) writeMetrics(w io.Writer) {
 		s.counts.connections.Load())
 	metric(w, "kvtree_server_rejected_total", "counter", "connections refused",
 		s.counts.rejected.Load())
+	metric(w, "kvtree_server_busy_total", "counter",
+		"clients closed, and commands refused, because the clients together held too much memory", s.counts.busy.Load())
 	metric(w, "kvtree_server_protocol_errors_total", "counter", "clients closed after protocol errors",
 		s.counts.protocolErrors.Load())
 	metric(w, "kvtree_server_batches_total", "counter", "system calls with queued commands",

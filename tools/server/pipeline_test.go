@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"kvtree"
 )
@@ -387,9 +386,5 @@ func TestSilentClientsKeepLittle(t *testing.T) {
 	if got := k.say("PING", strings.Repeat("x", 5<<20), "y"); !strings.HasPrefix(got, "ERR") {
 		t.Error(got)
 	}
-	for deadline := time.Now().Add(patience); s.server.input.Load() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes are kept", s.server.input.Load())
-		}
-	}
+	eventually(t, func() bool { return s.server.input.now() == 0 })
 }

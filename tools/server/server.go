@@ -28,7 +28,8 @@ type server struct {
 	counts     counts
 	clock      atomic.Pointer[time.Time] // the approximate time
 	context    context.Context           // ends when the server should stop
-	input      atomic.Int64              // bytes of long commands
+	input      budget                    // of long commands
+	unread     budget                    // of answers
 	mutex      sync.Mutex
 	clients    map[*client]struct{}
 	places     map[place]int // used by clients, for places with a limit
@@ -43,6 +44,7 @@ type counts struct {
 	batches        atomic.Uint64
 	operations     atomic.Uint64
 	protocolErrors atomic.Uint64
+	busy           atomic.Uint64
 }
 
 const (
@@ -52,7 +54,8 @@ const (
 
 func newServer(ctx context.Context, databases []*database) *server {
 	s := &server{databases: databases, maxClients: 10000, slowest: time.Minute, started: time.Now(),
-		context: ctx, clients: map[*client]struct{}{}, places: map[place]int{}}
+		context: ctx, input: newBudget(mostInput), unread: newBudget(mostUnread),
+		clients: map[*client]struct{}{}, places: map[place]int{}}
 	s.tick()
 	return s
 }
@@ -226,7 +229,13 @@ func (s *server) take(conn net.Conn) error {
 // newClient returns a client that is not served yet.
 func (s *server) newClient(conn net.Conn) (*client, error) {
 	c := &client{server: s, conn: conn, since: time.Now(), asked: time.Now(), db: s.databases[0], place: nobody,
-		known: true, input: input{bound: clientsBound, all: &s.input}}
+		known: true, unread: share{budget: &s.unread}}
+	c.input = input{bound: clientsBound, share: share{budget: &s.input}, place: &c.place}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		if err := limitUnsent(tcp); err != nil {
+			return nil, err
+		}
+	}
 	local, ok := conn.(*net.UnixConn)
 	switch {
 	case ok:

@@ -120,6 +120,16 @@ func (s *tested) connect(t testing.TB) *talk {
 	return newTalk(t, conn)
 }
 
+// eventually waits until something is so.
+func eventually(t testing.TB, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !so(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is not so yet")
+		}
+	}
+}
+
 func (k *talk) send(text string) {
 	k.t.Helper()
 	if _, err := io.WriteString(k.conn, text); err != nil {
@@ -820,6 +830,70 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 		default:
 			other.expect("STRLEN a", "1048576")
 		}
+	}
+}
+
+// Who does not read long answers is closed if all of them hold too much memory, and nobody else.
+func TestUnreadAnswersAreBounded(t *testing.T) {
+	const most, deaf = 8 << 20, 16
+	s := start(t, func(s *server) { s.unread.most = most })
+	other, value := s.connect(t), strings.Repeat("v", 1<<20)
+	other.expect("HSET h a "+value[:600<<10]+" b "+value[:400<<10], "2")
+	if got := other.say("SET", "a", value); got != "OK" {
+		t.Fatal(got)
+	}
+	for _, commands := range []string{
+		multi("GET", "a"),
+		multi("MGET", "a", "a", "a"),
+		multi("HGETALL", "h"),
+		multi("HMGET", "h", "a", "a", "a"),
+		multi("KV.RANGE", "-", "+", "WITHVALUES"),
+	} {
+		before := s.server.counts.busy.Load()
+		var all []*talk
+		for range deaf {
+			k := s.connect(t)
+			all = append(all, k)
+			k.send(strings.Repeat(commands, 4))
+		}
+		eventually(t, func() bool { return s.server.counts.busy.Load() > before })
+		for range deaf {
+			if n := s.server.unread.now(); n > most {
+				t.Error(n, "bytes are held")
+			}
+			other.expect("STRLEN a", "1048576")
+		}
+		for _, k := range all {
+			k.conn.Close()
+		}
+		eventually(t, func() bool { return s.server.connected() == 1 })
+		if n := s.server.unread.now(); n != 0 {
+			t.Error(n, "bytes are held")
+		}
+	}
+	if got := other.say("GET", "a"); got != strconv.Quote(value) {
+		t.Errorf("%.100s", got)
+	}
+}
+
+// A range is not read into memory that others hold.
+func TestLongRangesAreRefused(t *testing.T) {
+	s := start(t, func(s *server) { s.unread.most = 1 << 20 })
+	k := s.connect(t)
+	for i := range 6 {
+		k.expect(fmt.Sprintf("SET %d %s", i, strings.Repeat("v", 300<<10)), "OK")
+	}
+	const refused = "ERR too many clients do not read long answers: try again"
+	k.expect("KV.RANGE - + WITHVALUES", refused)
+	k.expect("SCAN 0 TYPE hash", refused)
+	if n := s.server.unread.now(); n != 0 {
+		t.Error(n, "bytes are held")
+	}
+	if got := k.say("KV.RANGE", "-", "+"); !strings.HasPrefix(got, `["0" `) {
+		t.Error(got)
+	}
+	if got := k.say("KV.RANGE", "-", "+", "WITHVALUES", "LIMIT", "2"); len(got) < 600<<10 {
+		t.Errorf("%.100s", got)
 	}
 }
 

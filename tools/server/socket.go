@@ -47,6 +47,22 @@ func newSocket(conn net.Conn) (*socket, error) {
 	return s, nil
 }
 
+// limitUnsent keeps only the beginning of what a client has not asked for yet in the kernel. Else
+// these are up to several MiB for each connection, and the kernel reports that more can be written
+// only when a third of them was read: to read that within the maximum time, a client had to be
+// quick.
+func limitUnsent(conn *net.TCPConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, sendAbove)
+	})
+	return errors.Join(err, failed)
+}
+
 var errAgain error = unix.EAGAIN
 
 // tryRead reads the available data, or returns errAgain.
