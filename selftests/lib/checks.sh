@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Functions for the scripts that test the tool: print results in KTAP, and check a command's output.
+# Functions for the scripts that test the tool: print results in KTAP, check a command's output, and
+# wait for something.
 
 NUMBER=0 FAILED=0
 
@@ -45,6 +46,19 @@ expect()
 	said=$("$@" 2>&1) || rc=$?
 	[ $rc -eq "$status" ] || { echo "$*: exit status $rc: $said"; return 1; }
 	[[ $said == *"$text"* ]] || { echo "$*: not \"$text\": $said"; return 1; }
+}
+
+# wait_until CMD...: wait until CMD succeeds, for a minute at most.
+wait_until()
+{
+	local i
+
+	for i in $(seq 600); do
+		! "$@" || return 0
+		sleep 0.1
+	done
+	echo "$*: not so after $i tries"
+	return 1
 }
 
 # Print the plan at the end. Fails if a case failed.

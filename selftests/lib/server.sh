@@ -18,19 +18,6 @@ server_ended()
 	! grep -q '^State:[[:space:]]*[^Z]' "/proc/$SERVER_PID/status" 2>/dev/null
 }
 
-# wait_until CMD...: wait until CMD succeeds, for a minute at most.
-wait_until()
-{
-	local i
-
-	for i in $(seq 600); do
-		! "$@" || return 0
-		sleep 0.1
-	done
-	echo "$*: not so after $i tries"
-	return 1
-}
-
 server_is_up()
 {
 	grep -q 'kvtree-server: ready on ' "$SERVER_LOG" || server_ended
