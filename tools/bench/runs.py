@@ -4,8 +4,8 @@
 
 keep NAME writes the results of a benchmark to Documentation/results/DATE-NAME.json, without single
 rounds, and with the machine and what else ran on it. fill writes the figures of the run that is
-named above each table into its cells: those of workloads (rows) and systems (columns), and ratios
-in the column "Measured".
+named above each table into its cells: those of workloads (rows) and systems (columns), with one
+thread unless the row or the column says more, and ratios in the column "Measured".
 """
 
 import argparse
@@ -23,6 +23,8 @@ KEPT = ('workload', 'system', 'lane', 'engine', 'key_size', 'threads', 'unit',
 RATES = {'operations/s', 'pairs/s'}
 # What rows may share, and its name in the head.
 HEAD = {'keys': 'keys', 'runs': 'rounds', 'pages': 'pages'}
+# As rows and columns say it.
+THREADS = {'one thread': 1, 'two threads': 2}
 
 
 def contents(*path):
@@ -34,11 +36,20 @@ def run_of(name):
     return json.loads(contents(RUNS, f'{name}.json'))
 
 
+def decimals(number):
+    """How many decimals of a number are kept and shown."""
+    return 2 if number < 100 else 1 if number < 1000 else 0
+
+
 def shortened(number):
     """With about three digits."""
     if not isinstance(number, float):
         return number
-    return round(number, 2 if number < 100 else 1 if number < 1000 else None)
+    return round(number, decimals(number) or None)
+
+
+def shown(number):
+    return f'{number:.{decimals(number)}f}'
 
 
 def shared(rows, key):
@@ -92,7 +103,7 @@ def kept(results, args):
         'ratios': {name: shortened(ratio) for name, ratio in results['ratios'].items()},
     }
     head = {name: value for name, value in head.items() if value is not None}
-    own = [key for key in HEAD if shared(rows, key) is None]
+    own = [key for key, name in HEAD.items() if name not in head]
     lines = ',\n'.join(f'  {json.dumps(kept_row(row, own))}' for row in rows)
     return f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n{lines}\n ]\n}}\n'
 
@@ -127,17 +138,30 @@ def figures(text):
     return [float(number) for number in re.findall(r'\d+(?:\.\d+)?', text)]
 
 
+def rows_of(run, label, column):
+    """The rows of a workload and a system. A column for a number of threads is for any system."""
+    workload, *threads = label.split(', ')
+    workload = workload.strip('`')
+    system = column
+    if column.lower() in THREADS:
+        threads, system = [column.lower()], None
+    if not set(threads) <= set(THREADS):
+        return []
+    wanted = THREADS[threads[0]] if threads else 1
+    return [row for row in run.get('rows', []) if row['workload'] == workload
+            and system in (row['system'], None) and row.get('threads', 1) == wanted]
+
+
 def cell_of(run, label, column, was):
     """The cell of a workload and a system, or of a ratio; as it was if the run has neither."""
     text = was
-    found = [row for row in run.get('rows', [])
-             if (row['workload'], row['system']) == (label, column) and row.get('threads', 1) == 1]
+    found = rows_of(run, label, column)
     if len(found) > 1:
         raise SystemExit(f'several rows of the run are {label} of {column}')
-    if column == 'Measured' and label in run.get('ratios', {}):
-        text = f'{run["ratios"][label]:g}'
+    if column == 'Measured' and label.strip('`') in run.get('ratios', {}):
+        text = f'{run["ratios"][label.strip("`")]:g}'
     for row in found:
-        text = '{median:.2f} ({min:.2f} to {max:.2f})'.format(**row)
+        text = '{} ({} to {})'.format(*(shown(row[key]) for key in ('median', 'min', 'max')))
     return was if figures(text) == figures(was) else text
 
 
@@ -148,8 +172,7 @@ def filled(page):
             continue
         run = run_of(*named(above))
         for row in rows:
-            label = row[0].strip('`')
-            row[1:] = [cell_of(run, label, *cell) for cell in zip(head[1:], row[1:])]
+            row[1:] = [cell_of(run, row[0], *cell) for cell in zip(head[1:], row[1:])]
         page = page.replace(block, laid_out([head, *rows]))
     return page
 
