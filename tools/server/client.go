@@ -490,9 +490,14 @@ func (c *client) sendAll(rest []byte) {
 	if len(rest) == 0 || c.broken != nil {
 		return
 	}
-	if !c.hold(c.holds, c.unsent()) {
+	unsent := cap(c.out)
+	if c.pipeline != nil {
+		unsent += mostPipeline
+	}
+	if !c.hold(c.holds, unsent) {
 		c.server.counts.busy.Add(1)
 		c.broken = errUnread
+		c.abort()
 		return
 	}
 	defer c.hold(c.holds, 0)
@@ -528,15 +533,6 @@ func (c *client) hold(command, more int) bool {
 	}
 	c.holds = command
 	return true
-}
-
-// unsent returns how much memory the answers take, with what was read for them.
-func (c *client) unsent() int {
-	bytes := cap(c.out)
-	if c.in != nil && c.in == &c.pipeline.gets {
-		bytes += arenaSize + c.room
-	}
-	return bytes
 }
 
 // end closes the connection. It reads the remaining input first: otherwise answers that were sent

@@ -14,7 +14,8 @@ const (
 	firstInput = 8 << 10 // bytes of a client's buffer
 	keptInput  = 64 << 10
 	keptArgs   = 1024
-	argSize    = 40       // bytes of spans and args for an argument
+	spanSize   = 16 // bytes of memory for an argument
+	argSize    = 24
 	maxLine    = 64 << 10 // bytes of a line: an inline command, or a length
 )
 
@@ -71,6 +72,7 @@ func (in *input) fill(from io.Reader) error {
 		if err := in.count(2 * len(in.buffer)); err != nil {
 			return err
 		}
+		in.forget()
 		in.move(make([]byte, 2*len(in.buffer)))
 	}
 	in.count(len(in.buffer))
@@ -85,11 +87,11 @@ func (in *input) fill(from io.Reader) error {
 // count counts a long command's memory with a buffer of this size, unless all clients together have
 // too much.
 func (in *input) count(size int) error {
-	if in.share.budget == nil || size <= keptInput && cap(in.spans) <= keptArgs && in.share.held == 0 {
+	if in.share.budget == nil || size <= keptInput && in.hasFew() && in.share.held == 0 {
 		return nil
 	}
-	held := size + cap(in.spans)*argSize
-	if held <= keptInput+keptArgs*argSize {
+	held := size + cap(in.spans)*spanSize + max(cap(in.spans), cap(in.args))*argSize
+	if held <= keptInput+keptArgs*(spanSize+argSize) {
 		held = 0
 	}
 	if !in.share.resize(held, *in.place) {
@@ -98,9 +100,14 @@ func (in *input) count(size int) error {
 	return nil
 }
 
+// hasFew reports whether the lists of arguments take little memory.
+func (in *input) hasFew() bool {
+	return cap(in.spans) <= keptArgs && cap(in.args) <= keptArgs
+}
+
 // idle frees the memory of a long command that was executed.
 func (in *input) idle() {
-	if in.begin < in.end || len(in.buffer) <= keptInput && cap(in.spans) <= keptArgs {
+	if in.begin < in.end || len(in.buffer) <= keptInput && in.hasFew() {
 		return
 	}
 	in.forget()
@@ -113,7 +120,7 @@ func (in *input) idle() {
 // forget drops executed commands from the buffer.
 func (in *input) forget() {
 	clear(in.args[:cap(in.args)])
-	if cap(in.spans) > keptArgs && !in.begun {
+	if !in.hasFew() && !in.begun {
 		in.args, in.spans = nil, nil
 	}
 }
@@ -161,8 +168,14 @@ func (in *input) next() ([][]byte, error) {
 				return nil, err
 			}
 			args, err := in.inline(line)
-			if err != nil || len(args) > 0 {
-				return args, err
+			if err == nil {
+				err = in.count(len(in.buffer))
+			}
+			if err != nil {
+				return nil, err
+			}
+			if len(args) > 0 {
+				return args, nil
 			}
 			continue
 		}
@@ -216,7 +229,7 @@ func (in *input) inline(line []byte) ([][]byte, error) {
 			return nil, errors.New("Protocol error: a command with control characters")
 		}
 	}
-	var args [][]byte
+	args := in.args[:0]
 	for line = bytes.TrimLeft(line, blanks); len(line) > 0; line = bytes.TrimLeft(line, blanks) {
 		if len(args) == in.bound.args {
 			return nil, errors.New("Protocol error: too many arguments")
@@ -230,6 +243,7 @@ func (in *input) inline(line []byte) ([][]byte, error) {
 			return nil, errHTTP
 		}
 		args = append(args, arg)
+		in.args = args
 		line = line[n:]
 	}
 	return args, nil

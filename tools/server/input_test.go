@@ -250,11 +250,11 @@ func TestArgumentsAreCounted(t *testing.T) {
 	if _, err := parseAll(in, strings.NewReader(text)); err != io.EOF || in.end > keptInput {
 		t.Error(in.end, err)
 	}
-	if all.held < 10000*argSize {
+	if all.held < 10000*(spanSize+argSize) {
 		t.Error(all.held, "bytes are counted")
 	}
 	// The last part comes with the end of the command: nothing is read before it is executed.
-	in, all = limited(10000 * argSize)
+	in, all = limited(10000 * (spanSize + argSize))
 	text = "*10000\r\n" + strings.Repeat("$0\r\n\r\n", 10000)
 	if got, err := parseAll(in, strings.NewReader(text)); err != errBusy || len(got) != 0 {
 		t.Error(len(got), err)
@@ -267,6 +267,10 @@ func TestArgumentsAreCounted(t *testing.T) {
 	}
 	if in.idle(); all.held != 0 || in.spans != nil {
 		t.Error(all.held, "bytes are counted")
+	}
+	in, all = limited(10000 * argSize)
+	if got, err := parseAll(in, strings.NewReader("A"+strings.Repeat(" b", 20000)+"\n")); err != errBusy || len(got) != 0 {
+		t.Error(len(got), err)
 	}
 }
 

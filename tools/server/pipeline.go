@@ -45,9 +45,10 @@ type queued struct {
 }
 
 const (
-	mostQueued = 256
-	arenaSize  = 256 << 10
-	firstRoom  = 128
+	mostQueued   = 256
+	arenaSize    = 256 << 10
+	mostPipeline = 256<<10 + arenaSize // bytes of a pipeline, and of what it reads
+	firstRoom    = 128
 )
 
 // A pipeline holds the commands of clients that are not executed yet.
@@ -181,11 +182,21 @@ func (w *work) flush() {
 		return
 	}
 	w.execute(w)
+	c := w.queue[0].client
 	for i := range w.queue {
 		w.queue[i].client.executed()
 	}
 	clear(w.queue)
 	w.queue, w.store = w.queue[:0], nil
+	c.sendIfLong()
+}
+
+// sendOnLoop sends a long answer if it does not wait for the client. Others are sent when what their
+// batch has read is freed.
+func (c *client) sendOnLoop() {
+	if c.onLoop {
+		c.sendIfLong()
+	}
 }
 
 // reset empties the batch, and drops all references to clients' data.
@@ -249,7 +260,7 @@ func (c *client) answerChange(q *queued, err error) {
 	default:
 		c.ok()
 	}
-	c.sendIfLong()
+	c.sendOnLoop()
 }
 
 // together collects the results of several operations, and answers after the last.
@@ -274,16 +285,20 @@ func (c *client) together(q *queued, counts bool, err error) {
 }
 
 func (w *work) runGets() {
-	arena := arenas.Get().(*[]byte)
-	defer arenas.Put(arena)
 	for queue := w.queue; len(queue) > 0; {
-		queue = queue[w.runSomeGets(queue, *arena):]
-		w.reset()
+		queue = queue[w.runSomeGets(queue):]
+		if c := w.queue[0].client; !c.onLoop {
+			c.sendIfLong()
+		}
 	}
 }
 
 // runSomeGets executes as many gets as fit into memory, and returns how many.
-func (w *work) runSomeGets(queue []queued, memory []byte) int {
+func (w *work) runSomeGets(queue []queued) int {
+	arena := arenas.Get().(*[]byte)
+	defer arenas.Put(arena)
+	defer w.reset()
+	memory := *arena
 	for i := range queue {
 		room := queue[i].room()
 		if len(w.results) == 0 && room > len(memory) {
@@ -303,7 +318,12 @@ func (w *work) runSomeGets(queue []queued, memory []byte) int {
 		_ = w.run()
 	}
 	for i, result := range w.results {
-		queue[i].client.answerGet(w.store, &queue[i], result)
+		c := queue[i].client
+		c.answerGet(w.store, &queue[i], result)
+		// Values that did not fit were read again. There may be many, and each may be long.
+		if len(c.out) > arenaSize+sendAbove {
+			c.sendIfLong()
+		}
 	}
 	return len(w.results)
 }
@@ -330,7 +350,7 @@ func (c *client) answerGet(store *opened, q *queued, result *kvtree.Result) {
 	case result != nil:
 		c.answerResult(store, q, result)
 	}
-	c.sendIfLong()
+	c.sendOnLoop()
 }
 
 // answerResult reads again if a value did not fit, or is empty and may be a hash.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -833,46 +834,121 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// Who does not read long answers is closed if all of them hold too much memory, and nobody else.
-func TestUnreadAnswersAreBounded(t *testing.T) {
-	const most, deaf = 8 << 20, 16
-	s := start(t, func(s *server) { s.unread.most = most })
-	other, value := s.connect(t), strings.Repeat("v", 1<<20)
-	other.expect("HSET h a "+value[:600<<10]+" b "+value[:400<<10], "2")
-	if got := other.say("SET", "a", value); got != "OK" {
-		t.Fatal(got)
+// deaf connects clients that send commands, and do not read the answers. It returns when the server
+// executes none of them for a while.
+func (s *tested) deaf(t *testing.T, uid, n int, commands string) []*talk {
+	t.Helper()
+	var all []*talk
+	for range n {
+		k := s.connectAs(t, uid, uid)
+		all = append(all, k)
+		go io.WriteString(k.conn, commands)
 	}
-	for _, commands := range []string{
-		multi("GET", "a"),
-		multi("MGET", "a", "a", "a"),
-		multi("HGETALL", "h"),
-		multi("HMGET", "h", "a", "a", "a"),
-		multi("KV.RANGE", "-", "+", "WITHVALUES"),
+	for before := uint64(1); before != executed(); time.Sleep(time.Second / 2) {
+		before = executed()
+	}
+	return all
+}
+
+// executed returns how often commands were called.
+func executed() uint64 {
+	var n uint64
+	for _, command := range commands {
+		n += command.calls.Load()
+	}
+	return n
+}
+
+// heap returns how much memory is used.
+func heap() int {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// Whatever clients ask for and do not read, they do not hold much memory. Those that hold too much
+// are closed.
+func TestUnreadAnswersAreBounded(t *testing.T) {
+	const most, deaf, each = 4 << 20, 40, 400 << 10
+	s := start(t, func(s *server) { s.unread.most, s.input.most = 2*most, 2*most }, newStore(t, kvtree.Settings{Mode: 0o666}))
+	k, value := s.connect(t), strings.Repeat("v", 1<<20)
+	k.expect("HSET h a "+value[:600<<10]+" b "+value[:400<<10], "2")
+	k.expect("SET a "+value, "OK")
+	k.expect("SET b "+value[:sendAbove-100], "OK")
+	fields := strings.Repeat(" f", 30000) + "\r\n"
+	var updates strings.Builder
+	for i := range 100 {
+		k.expect(fmt.Sprintf("HSET h%d a %s", i, value[:4000]), "1")
+		updates.WriteString(multi("HDEL", fmt.Sprint("h", i), "x"))
+	}
+	for name, commands := range map[string]string{
+		"GET":           strings.Repeat(multi("GET", "a"), 4),
+		"MGET":          strings.Repeat(multi("MGET", "a", "a", "a"), 4),
+		"HGETALL":       strings.Repeat(multi("HGETALL", "h"), 4),
+		"HMGET":         strings.Repeat(multi("HMGET", "h", "a", "a", "a"), 4),
+		"KV.RANGE":      strings.Repeat(multi("KV.RANGE", "-", "+", "WITHVALUES"), 4),
+		"short updates": strings.Repeat(multi("GET", "b")+updates.String(), 8),
+		"inline":        strings.Repeat("HMGET nothing"+fields, 8),
+		"many words":    strings.Repeat("COMMAND INFO"+fields, 8),
+		"one part":      "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1000000\r\n" + value[:900000],
 	} {
-		before := s.server.counts.busy.Load()
-		var all []*talk
-		for range deaf {
-			k := s.connect(t)
-			all = append(all, k)
-			k.send(strings.Repeat(commands, 4))
-		}
-		eventually(t, func() bool { return s.server.counts.busy.Load() > before })
-		for range deaf {
-			if n := s.server.unread.now(); n > most {
-				t.Error(n, "bytes are held")
-			}
-			other.expect("STRLEN a", "1048576")
-		}
+		before := heap()
+		all := s.deaf(t, 1001, deaf, commands)
+		eventually(t, func() bool { return heap() < before+most+deaf*each })
+		t.Log(name, (heap()-before)>>10, s.server.counts.busy.Load(), s.server.connected())
 		for _, k := range all {
 			k.conn.Close()
 		}
 		eventually(t, func() bool { return s.server.connected() == 1 })
-		if n := s.server.unread.now(); n != 0 {
-			t.Error(n, "bytes are held")
+		if n, m := s.server.unread.now(), s.server.input.now(); n != 0 || m != 0 {
+			t.Error(name, n, m, "bytes are counted")
 		}
 	}
-	if got := other.say("GET", "a"); got != strconv.Quote(value) {
-		t.Errorf("%.100s", got)
+	if s.server.counts.busy.Load() == 0 {
+		t.Error("none was closed")
+	}
+}
+
+// A client has a few long values at once, however many it asks for: also if they come after short
+// ones, for which a batch has room.
+func TestManyLongValuesNeedTheMemoryOfOne(t *testing.T) {
+	const long, short = 40, 600
+	s := start(t, func(s *server) { s.unread.most = 8 << 20 })
+	k, value := s.connect(t), strings.Repeat("v", 1<<20)
+	k.expect("SET a "+value, "OK")
+	k.expect("SET b v", "OK")
+	k.send(multi("GET", "a") + strings.Repeat(multi("GET", "b"), short) + strings.Repeat(multi("GET", "a"), long))
+	for range 1 + short + long {
+		k.answer()
+	}
+	command := append([]string{"MGET"}, strings.Split(strings.Repeat("b", short)+strings.Repeat("a", long), "")...)
+	if got := k.say(command...); len(got) < long*len(value) {
+		t.Error(len(got))
+	}
+}
+
+// Users that do not read, or do not send all of a command, leave half of the memory to others.
+func TestAUserLeavesHalfOfTheMemory(t *testing.T) {
+	s := start(t, func(s *server) { s.unread.most, s.input.most = 16<<20, 16<<20 }, newStore(t, kvtree.Settings{Mode: 0o666}))
+	value := strings.Repeat("v", 1<<20)
+	if got := s.connect(t).say("SET", "a", value); got != "OK" {
+		t.Fatal(got)
+	}
+	part := "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1000000\r\n" + value[:900000]
+	s.deaf(t, 1001, 20, strings.Repeat(multi("GET", "a"), 4))
+	s.deaf(t, 1001, 20, part)
+	if n, m := s.server.unread.now(), s.server.input.now(); n < 4<<20 || n > 8<<20 || m < 4<<20 || m > 8<<20 {
+		t.Error(n, m)
+	}
+	for range 4 {
+		k := s.connectAs(t, 1002, 1002)
+		if got := k.say("GET", "a"); got != strconv.Quote(value) {
+			t.Errorf("%.100s", got)
+		}
+		if got := k.say("SET", "a", value); got != "OK" {
+			t.Errorf("%.100s", got)
+		}
 	}
 }
 
@@ -889,6 +965,9 @@ func TestLongRangesAreRefused(t *testing.T) {
 	if n := s.server.unread.now(); n != 0 {
 		t.Error(n, "bytes are held")
 	}
+	s.unread.mutex.Lock()
+	s.unread.most *= 2
+	s.unread.mutex.Unlock()
 	if got := k.say("KV.RANGE", "-", "+"); !strings.HasPrefix(got, `["0" `) {
 		t.Error(got)
 	}

@@ -3,8 +3,8 @@
 package main
 
 import (
-	"io"
 	"net"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -12,55 +12,46 @@ import (
 
 // When a client that read quickly stops, little waits for it in the kernel.
 func TestLittleIsUnsent(t *testing.T) {
+	s := start(t, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	there, err := net.Dial("tcp", l.Addr().String())
+	conn, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer there.Close()
 	here, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer here.Close()
-	if err := limitUnsent(here.(*net.TCPConn)); err != nil {
+	if err := s.take(here); err != nil {
 		t.Fatal(err)
 	}
-	s, err := newSocket(here)
+	k := newTalk(t, conn)
+	if got := k.say("SET", "a", strings.Repeat("v", 1<<20)); got != "OK" {
+		t.Fatal(got)
+	}
+	const quick = 32
+	k.send(strings.Repeat(multi("GET", "a"), quick+64))
+	for range quick {
+		k.answer()
+	}
+	// Then the server waits for it.
+	var c *client
+	eventually(t, func() bool {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		for c = range s.clients {
+		}
+		return s.unread.now() > 0
+	})
+	unsent, err := unix.IoctlGetInt(c.plain.fd, unix.SIOCOUTQNSD)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	const quick = 64 << 20
-	read := make(chan error, 1)
-	go func() {
-		_, err := io.CopyN(io.Discard, there, quick)
-		read <- err
-	}()
-	text := make([]byte, sendAbove)
-	for sent := 0; ; {
-		n, err := s.tryWrite(text)
-		sent += n
-		if err != nil && err != errAgain {
-			t.Fatal(err)
-		}
-		if sent < quick || n > 0 {
-			continue
-		}
-		unsent, err := unix.IoctlGetInt(s.fd, unix.SIOCOUTQNSD)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if unsent > 2*sendAbove {
-			t.Error(unsent, "bytes wait")
-		}
-		break
-	}
-	if err := <-read; err != nil {
-		t.Error(err)
+	if unsent > 2*sendAbove {
+		t.Error(unsent, "bytes wait")
 	}
 }

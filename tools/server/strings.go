@@ -83,6 +83,9 @@ func (c *client) swap(q queued) {
 		if old = value; err != nil {
 			return err
 		}
+		if err := c.grow(len(old)); err != nil {
+			return err
+		}
 		if q.flag == kvtree.Create && version != 0 || q.flag == kvtree.Replace && version == 0 {
 			return nil
 		}
@@ -130,6 +133,9 @@ func getdel(c *client, args [][]byte) {
 	err := c.retry(func() error {
 		value, version, err := c.current(args[1])
 		if old = value; err != nil || version == 0 {
+			return err
+		}
+		if err := c.grow(len(old)); err != nil {
 			return err
 		}
 		return c.waitsFor(func() error { return c.removeVersion(args[1], version) })

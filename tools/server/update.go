@@ -87,7 +87,7 @@ func (c *client) answerUpdate(q *queued) {
 	default:
 		c.integer(u.answer)
 	}
-	c.sendIfLong()
+	c.sendOnLoop()
 }
 
 func (w *work) runRounds() error {
@@ -207,6 +207,7 @@ func (u *updates) editOne(q *queued) {
 	}
 	if e.fresh && !e.record.isChanged() {
 		q.update.done = true
+		e.forgetLong()
 		return
 	}
 	q.client.turn = e
@@ -238,7 +239,8 @@ func (u *updates) storeAll() {
 	u.reset()
 }
 
-// forgetLong frees memory: a client may update many long values, one per round.
+// forgetLong frees memory: a client may update many long values, one per round, or leave many as they
+// are in the same round.
 func (e *entry) forgetLong() {
 	if e.size > max(shortValue, len(e.room)) {
 		e.record, e.long = record{}, true

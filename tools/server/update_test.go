@@ -265,6 +265,28 @@ func TestLongValuesAreKeptForARound(t *testing.T) {
 	k.expect("HMGET h7 g", `["x"]`)
 }
 
+// A command that changes nothing does not keep what it has read for others of its round.
+func TestLongValuesAreNotKeptUnchanged(t *testing.T) {
+	s := start(t, nil)
+	k := s.connect(t)
+	var commands []string
+	for i := range 8 {
+		n := strconv.Itoa(i)
+		k.say("HSET", "h"+n, "f", strings.Repeat("v", 64<<10))
+		commands = append(commands, "HSETNX h"+n+" f x", "HDEL h"+n+" g")
+	}
+	u := readFor(s, commands...)
+	u.read()
+	u.edit()
+	for i := range u.entries {
+		if e := &u.entries[i]; e.record.columns != nil || !e.long {
+			t.Error("the value of", string(e.key), "is kept")
+		}
+	}
+	u.storeAll()
+	u.expect(t, strings.TrimSpace(strings.Repeat("0 ", len(commands))))
+}
+
 // Other clients of a loop do not wait for many rounds: the client's own goroutine executes the rest
 // in order.
 func TestALoopHasFewRounds(t *testing.T) {
