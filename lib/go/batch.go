@@ -47,11 +47,24 @@ func (b *Batch) Len() int {
 	return len(b.ops)
 }
 
+// Longer keys of errors are not kept for reuse, nor longer lists of columns.
+const (
+	keptKey     = 128
+	keptColumns = 2 * columnsRoom
+)
+
 // Reset empties the batch for other operations. It reuses the memory of earlier results, and of
 // errors that say NotFound: do not read them any more.
 func (b *Batch) Reset() {
 	for _, result := range b.results {
-		*result = Result{spare: result.spare, columns: result.columns[:0]}
+		kept := Result{spare: result.spare, columns: result.columns[:0]}
+		if kept.spare != nil && cap(kept.spare.Key) > keptKey {
+			kept.spare = nil
+		}
+		if cap(kept.columns) > keptColumns {
+			kept.columns = nil
+		}
+		*result = kept
 	}
 	b.ops, b.results, b.done = b.ops[:0], b.results[:0], 0
 }

@@ -114,9 +114,9 @@ func (c *client) fell(fault any) {
 func (c *client) finish() {
 	defer c.server.running.Done()
 	c.end()
-	c.server.remove(c)
 	c.input.share.release()
 	c.unread.release()
+	c.server.remove(c)
 }
 
 // goesOn reports whether the next command may be executed.
@@ -490,7 +490,7 @@ func (c *client) sendAll(rest []byte) {
 	if len(rest) == 0 || c.broken != nil {
 		return
 	}
-	unsent := cap(c.out)
+	unsent := cap(c.out) + c.reads
 	if c.pipeline != nil {
 		unsent += mostPipeline
 	}

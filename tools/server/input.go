@@ -69,10 +69,10 @@ func (in *input) fill(from io.Reader) error {
 	} else if in.begin > 0 {
 		in.move(in.buffer)
 	} else if in.end == len(in.buffer) {
+		in.forget()
 		if err := in.count(2 * len(in.buffer)); err != nil {
 			return err
 		}
-		in.forget()
 		in.move(make([]byte, 2*len(in.buffer)))
 	}
 	in.count(len(in.buffer))

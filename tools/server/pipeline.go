@@ -46,8 +46,8 @@ type queued struct {
 
 const (
 	mostQueued   = 256
+	mostPipeline = 256 << 10 // bytes of a pipeline
 	arenaSize    = 256 << 10
-	mostPipeline = 256<<10 + arenaSize // bytes of a pipeline, and of what it reads
 	firstRoom    = 128
 )
 
@@ -76,6 +76,7 @@ type batching struct {
 	restOf   *opened   // the store for which they were allowed
 	room     int       // for a value
 	longest  int       // the longest value since room was chosen
+	reads    int       // bytes of memory for gets that are being answered
 	count    int64     // for operations with a common answer
 	failed   error     // their first error
 	begun    int       // where their answer starts in out; negative if partly sent
@@ -322,7 +323,9 @@ func (w *work) runSomeGets(queue []queued) int {
 		c.answerGet(w.store, &queue[i], result)
 		// Values that did not fit were read again. There may be many, and each may be long.
 		if len(c.out) > arenaSize+sendAbove {
+			c.reads = arenaSize + c.room
 			c.sendIfLong()
+			c.reads = 0
 		}
 	}
 	return len(w.results)

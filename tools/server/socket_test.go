@@ -51,7 +51,7 @@ func TestLittleIsUnsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if unsent > 2*sendAbove {
+	if unsent > 4*sendAbove {
 		t.Error(unsent, "bytes wait")
 	}
 }
