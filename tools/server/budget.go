@@ -15,7 +15,7 @@ const (
 
 var (
 	errBusy   = errors.New("too many clients send long commands at once")
-	errUnread = errors.New("too many clients do not read long answers")
+	errUnread = errors.New("too many long answers at once")
 )
 
 // A budget limits what the clients hold of something, in bytes. As for connections, a place has half
@@ -56,6 +56,13 @@ func (s *share) resize(to int, at place) bool {
 // release returns all that a client holds.
 func (s *share) release() {
 	s.resize(0, s.place)
+}
+
+// now returns how much is held.
+func (b *budget) now() int {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.held
 }
 
 func (b *budget) add(more int, at place) bool {

@@ -4,13 +4,6 @@ package main
 
 import "testing"
 
-// now returns how many bytes are held.
-func (b *budget) now() int {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.held
-}
-
 // A place has half, and all together have no more than there is.
 func TestSharesOfABudget(t *testing.T) {
 	b := newBudget(100)

@@ -39,6 +39,8 @@ func (s *server) writeMetrics(w io.Writer) {
 		s.counts.connections.Load())
 	metric(w, "kvtree_server_rejected_total", "counter", "connections refused",
 		s.counts.rejected.Load())
+	metric(w, "kvtree_server_command_bytes", "gauge", "memory for long commands", s.input.now())
+	metric(w, "kvtree_server_answer_bytes", "gauge", "memory for long answers", s.unread.now())
 	metric(w, "kvtree_server_busy_total", "counter",
 		"clients closed, and commands refused, because the clients together held too much memory", s.counts.busy.Load())
 	metric(w, "kvtree_server_protocol_errors_total", "counter", "clients closed after protocol errors",

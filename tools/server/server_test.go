@@ -967,7 +967,7 @@ func TestLongRangesAreRefused(t *testing.T) {
 	for i := range 6 {
 		k.expect(fmt.Sprintf("SET %d %s", i, strings.Repeat("v", 300<<10)), "OK")
 	}
-	const refused = "ERR too many clients do not read long answers: try again"
+	const refused = "ERR too many long answers at once: try again"
 	k.expect("KV.RANGE - + WITHVALUES", refused)
 	k.expect("SCAN 0 TYPE hash", refused)
 	if n := s.server.unread.now(); n != 0 {
