@@ -158,8 +158,8 @@ def cell_of(run, label, column, was):
     found = rows_of(run, label, column)
     if len(found) > 1:
         raise SystemExit(f'several rows of the run are {label} of {column}')
-    if column == 'Measured' and label.strip('`') in run.get('ratios', {}):
-        text = f'{run["ratios"][label.strip("`")]:g}'
+    if column == 'Measured' and (name := label.strip('`')) in run.get('ratios', {}):
+        text = f'{run["ratios"][name]:g}'
     for row in found:
         text = '{} ({} to {})'.format(*(shown(row[key]) for key in ('median', 'min', 'max')))
     return was if figures(text) == figures(was) else text

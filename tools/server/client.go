@@ -274,7 +274,9 @@ func (c *client) execute(args [][]byte) bool {
 	} else {
 		command.calls.Add(1)
 		command.run(c, args)
-		c.hold(0, 0)
+		if c.holds > 0 {
+			c.hold(0, 0)
+		}
 	}
 	if c.in == nil {
 		c.alone++
@@ -457,13 +459,12 @@ func (c *client) send() {
 		return
 	}
 	n := c.trySend()
-	if !c.onLoop {
+	if c.onLoop && c.broken == nil {
+		c.leaving = c.leaving || n < len(c.out)
+	} else {
 		c.sendAll(c.out[n:])
-	}
-	if !c.onLoop || c.broken != nil {
 		n = len(c.out)
 	}
-	c.leaving = c.leaving || n < len(c.out)
 	c.begun -= n
 	rest := c.out[n:]
 	if cap(c.out) > keptOutput {

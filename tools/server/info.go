@@ -84,16 +84,21 @@ func one(b bool) int {
 	return 0
 }
 
+// executed returns how many commands were executed.
+func executed() uint64 {
+	var n uint64
+	for _, command := range commands {
+		n += command.calls.Load()
+	}
+	return n
+}
+
 func (c *client) infoStats() string {
 	counts := &c.server.counts
-	var executed uint64
-	for _, command := range commands {
-		executed += command.calls.Load()
-	}
 	return fmt.Sprintf("total_connections_received:%d\r\ntotal_commands_processed:%d\r\n"+
 		"rejected_connections:%d\r\nbatches:%d\r\nbatch_operations:%d\r\nprotocol_errors:%d\r\n"+
 		"busy:%d\r\n",
-		counts.connections.Load(), executed, counts.rejected.Load(), counts.batches.Load(),
+		counts.connections.Load(), executed(), counts.rejected.Load(), counts.batches.Load(),
 		counts.operations.Load(), counts.protocolErrors.Load(), counts.busy.Load())
 }
 

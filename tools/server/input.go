@@ -145,12 +145,20 @@ func (in *input) move(to []byte) {
 
 // next returns the arguments of the next command; nil if it is not complete.
 func (in *input) next() ([][]byte, error) {
+	args, err := in.parse()
+	if err == nil && !in.hasFew() {
+		err = in.count(len(in.buffer))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return args, nil
+}
+
+func (in *input) parse() ([][]byte, error) {
 	for {
 		if in.begun {
 			whole, err := in.arguments()
-			if err == nil {
-				err = in.count(len(in.buffer))
-			}
 			if err != nil {
 				return nil, err
 			}
@@ -168,14 +176,8 @@ func (in *input) next() ([][]byte, error) {
 				return nil, err
 			}
 			args, err := in.inline(line)
-			if err == nil {
-				err = in.count(len(in.buffer))
-			}
-			if err != nil {
-				return nil, err
-			}
-			if len(args) > 0 {
-				return args, nil
+			if err != nil || len(args) > 0 {
+				return args, err
 			}
 			continue
 		}

@@ -20,14 +20,11 @@ type peer struct {
 }
 
 func peerOf(conn *net.UnixConn) (*peer, error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
 	var p *peer
-	if e := raw.Control(func(fd uintptr) { p, err = peerOfSocket(int(fd)) }); e != nil {
-		return nil, e
-	}
+	err := onDescriptor(conn, func(fd int) (err error) {
+		p, err = peerOfSocket(fd)
+		return err
+	})
 	return p, err
 }
 

@@ -288,9 +288,7 @@ func (c *client) together(q *queued, counts bool, err error) {
 func (w *work) runGets() {
 	for queue := w.queue; len(queue) > 0; {
 		queue = queue[w.runSomeGets(queue):]
-		if c := w.queue[0].client; !c.onLoop {
-			c.sendIfLong()
-		}
+		w.queue[0].client.sendIfLong()
 	}
 }
 

@@ -850,15 +850,6 @@ func (s *tested) deaf(t *testing.T, uid, n int, commands string) []*talk {
 	return all
 }
 
-// executed returns how often commands were called.
-func executed() uint64 {
-	var n uint64
-	for _, command := range commands {
-		n += command.calls.Load()
-	}
-	return n
-}
-
 // heap returns how much memory is used.
 func heap() int {
 	var m runtime.MemStats

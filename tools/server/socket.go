@@ -32,19 +32,26 @@ type socket struct {
 // newSocket takes a connection from the net package, and closes it there: otherwise each event
 // would also wake the poller of that package.
 func newSocket(conn net.Conn) (*socket, error) {
-	raw, err := conn.(syscall.Conn).SyscallConn()
+	s := &socket{ends: [2]net.Addr{conn.LocalAddr(), conn.RemoteAddr()}}
+	err := onDescriptor(conn, func(fd int) (err error) {
+		s.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{ends: [2]net.Addr{conn.LocalAddr(), conn.RemoteAddr()}}
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		s.fd, failed = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
-	})
-	if err = errors.Join(err, failed); err != nil {
-		return nil, err
-	}
 	return s, nil
+}
+
+// onDescriptor calls a function for a connection of the net package.
+func onDescriptor(conn net.Conn, do func(fd int) error) error {
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { failed = do(int(fd)) })
+	return errors.Join(err, failed)
 }
 
 // limitUnsent keeps only the beginning of what a client has not asked for yet in the kernel. Else
@@ -52,15 +59,9 @@ func newSocket(conn net.Conn) (*socket, error) {
 // only when a third of them was read: to read that within the maximum time, a client had to be
 // quick.
 func limitUnsent(conn *net.TCPConn) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, sendAbove)
+	return onDescriptor(conn, func(fd int) error {
+		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, sendAbove)
 	})
-	return errors.Join(err, failed)
 }
 
 var errAgain error = unix.EAGAIN
