@@ -76,7 +76,6 @@ struct kvt_insert {
 struct kvt_change {
 	struct kvt_index *index;
 	struct kvt_key key;
-	const struct kvt_key *then;	/* a higher key that the caller inserts next, or NULL */
 	gfp_t gfp;			/* for the engine's memory; GFP_NOWAIT never sleeps */
 	bool may_insert;		/* the key may be created */
 	bool removes;			/* a commit removes the key */
@@ -86,7 +85,7 @@ struct kvt_change {
 	struct kvt_cell cell;		/* where it is if it has no block */
 	bool takes_cell;		/* out of begin(): the key's place takes a cell */
 
-	unsigned long engine[45];
+	unsigned long engine[47];
 };
 
 /* A counter of an engine, as users see it. */
@@ -201,7 +200,7 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
  *	the same.
  * @insert_sorted: insert keys that do not exist, in ascending order, each key once: the
  *	first of @inserts, up to one that exists or that the engine leaves to begin().  The
- *	caller inserts that one, with @then, and goes on with the others.  The
+ *	caller inserts that one, and goes on with the others.  The
  *	index takes over blocks and copies cells, as with @commit.  Other threads may change
  *	the same keys.  Called outside of RCU read sections and locks; allocates by @gfp.
  *	Returns how many were inserted, 0 to @nr.

@@ -186,15 +186,14 @@ static int replay_leave_cell(struct kvt_replay *replay, const struct kvt_key *ke
 
 /*
  * Put @new into the index, unless this has a newer record of the key.  If @new is NULL, remove a
- * tombstone.  @then is the key that follows, or NULL.
+ * tombstone.
  */
 static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
-			 const struct kvt_key *then, struct kvt_value **new)
+			 struct kvt_value **new)
 {
 	struct kvt_change change = {
 		.index = replay->log->state.env.index,
 		.key = *key,
-		.then = then,
 		.gfp = KVT_GFP_PROCESS | __GFP_ACCOUNT | __GFP_NOWARN,
 		.may_insert = *new,
 		.removes = !*new,
@@ -277,8 +276,7 @@ static u32 replay_insert(struct kvt_replay *replay, u32 from)
 static int replay_insert_one(struct kvt_replay *replay, u32 i)
 {
 	struct kvt_insert *insert = &replay->inserts[i];
-	const struct kvt_key *then = i + 1 < replay->nr ? &insert[1].key : NULL;
-	int err = replay_change(replay, &insert->key, then, &insert->value);
+	int err = replay_change(replay, &insert->key, &insert->value);
 
 	/* If the index has taken the value, this is NULL. */
 	kvt_value_free(insert->value);
@@ -373,7 +371,7 @@ static int replay_entry(struct kvt_log_reader *reader, const struct kvt_log_entr
 		return -ENOMEM;
 	err = kvt_reclaim_throttle(replay->log->state.env.reclaim, true);
 	if (!err)
-		err = replay_change(replay, &key, NULL, &v);
+		err = replay_change(replay, &key, &v);
 	/* v is NULL if the index has taken it. */
 	if (!err && !v && entry->type == KVTREE_LOG_REMOVE)
 		WRITE_ONCE(replay->tombstones,
@@ -472,7 +470,7 @@ static int bury_act(struct kvt_walk *walk, const struct kvt_key *key)
 	struct kvt_value *none = NULL;
 	int err = kvt_reclaim_throttle(replay->log->state.env.reclaim, true);
 
-	return err ?: replay_change(replay, key, NULL, &none);
+	return err ?: replay_change(replay, key, &none);
 }
 
 /**

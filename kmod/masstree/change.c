@@ -29,12 +29,6 @@ struct mt_want {
 	u32 chain_off;			/* ... this layer */
 };
 
-static struct mt_change *mt_change(struct kvt_change *change)
-{
-	BUILD_BUG_ON(sizeof(struct mt_change) > sizeof(change->engine));
-	return (struct mt_change *)change->engine;
-}
-
 /*
  * Unlock what begin() locked, from the last to the first.  The RCU read section
  * continues.
@@ -385,9 +379,14 @@ int mt_begin(struct kvt_change *change)
 	bool may_sleep = gfpflags_allow_blocking(change->gfp);
 	struct mt_tree *tree = mt_tree(change->index);
 	struct mt_change *c = mt_change(change);
+	/* A sorted key with others after it mostly splits a leaf. */
+	struct mt_want sorted = { .right = true, .cells = change->wants_cell };
 	unsigned int tries = 0;
 	int err;
 
+	err = c->nr_inserts > 1 ? mt_stock_right(tree, c, &sorted, change->gfp) : 0;
+	if (err)
+		return err;
 	for (;;) {
 		struct mt_want want = { };
 

@@ -2,23 +2,14 @@
 /*
  * Inserting sorted keys: find and lock a leaf once, and fill it with the keys that belong there.
  *
- * Each of them is inserted as mt_insert_slot() does it, but one permutation publishes all.  A leaf
- * that is full is left to begin() and commit().  As change->then is set, all keys stay in it when
- * it splits, and the new leaf takes the next ones.
+ * Each of them is inserted as mt_insert_slot() does it, but one permutation publishes all.  The
+ * first key that finds no room is inserted by begin() and commit().  All keys stay in a leaf that
+ * splits then, and the new one takes the next keys before anyone can find it.
  */
 #include <linux/err.h>
 #include <linux/string.h>
 
-#include "tree.h"
-
-/* A locked leaf that is being filled. */
-struct mt_filling {
-	struct mt_tree *tree;
-	struct mt_leaf *leaf;
-	u32 off;			/* of its layer */
-	const struct kvt_key *first;	/* a key of the layer */
-	u64 perm;			/* to be published */
-};
+#include "split.h"
 
 /* Find the place of a key.  Returns false if it exists, or one of the same slice and rank. */
 static bool mt_fill_place(const struct mt_filling *f, u64 slice, u32 rank, unsigned int *at)
@@ -40,8 +31,10 @@ static bool mt_fill_one(struct mt_filling *f, const struct kvt_insert *insert)
 	unsigned long slot;
 	unsigned int at, n;
 
-	if (mt_perm_size(f->perm) == MT_LEAF_WIDTH || !mt_leaf_covers(leaf, slice) ||
-	    !mt_fill_place(f, slice, rank, &at))
+	if (!mt_leaf_covers(leaf, slice))
+		return false;
+	f->full = mt_perm_size(f->perm) == MT_LEAF_WIDTH;
+	if (f->full || !mt_fill_place(f, slice, rank, &at))
 		return false;
 	if (kvt_value_is_cell(insert->value) &&
 	    (f->off || rank == MT_RANK_LONG || !mt_has_cells(leaf)))
@@ -61,42 +54,88 @@ static bool mt_fill_one(struct mt_filling *f, const struct kvt_insert *insert)
 	return true;
 }
 
-static unsigned int mt_fill(struct mt_filling *f, const struct kvt_insert *inserts,
-			    unsigned int nr)
+/**
+ * mt_fill() - put keys into a leaf
+ * @f: the leaf, and its permutation, to which the keys are added; the caller publishes it
+ * @inserts: the keys, sorted
+ * @nr: how many
+ *
+ * Context: mt_hold().
+ *
+ * Return: how many have found a place there.
+ */
+unsigned int mt_fill(struct mt_filling *f, const struct kvt_insert *inserts, unsigned int nr)
 {
 	unsigned int i;
 
-	f->perm = f->leaf->perm;
 	for (i = 0; i < nr; i++)
 		if (!mt_same_layer(&inserts[i].key, f->first, f->off) ||
 		    !mt_fill_one(f, &inserts[i]))
 			break;
-	kvt_park(KVT_PARK_INSERT_WRITTEN);
-	if (i)
-		mt_leaf_set_perm(f->leaf, f->perm);
 	return i;
 }
 
-/* Fill the leaf of the first key. */
+/* Fill the leaf of the first key.  *@full: the next one belongs there, too, but finds no room. */
 static unsigned int mt_fill_leaf(struct mt_tree *tree, const struct kvt_insert *inserts,
-				 unsigned int nr)
+				 unsigned int nr, bool *full)
 {
 	struct mt_filling f = { .tree = tree, .first = &inserts->key };
 	struct mt_probe probe;
 	unsigned int done = 0;
 
+	rcu_read_lock();
 	mt_probe_place(&probe, tree, &inserts->key);
 	if (IS_ERR(probe.value))
-		return 0;
+		goto out;
 	f.off = probe.off;
 	kvt_park_loose(KVT_PARK_WRITE_FOUND);
 	mt_hold();
 	f.leaf = mt_lock_leaf(tree, mt_leaf(probe.node), probe.version, probe.slice);
 	if (f.leaf) {
+		f.perm = f.leaf->perm;
 		done = mt_fill(&f, inserts, nr);
+		kvt_park(KVT_PARK_INSERT_WRITTEN);
+		if (done)
+			mt_leaf_set_perm(f.leaf, f.perm);
 		mt_unlock(&f.leaf->node, &mt_class_leaf);
 	}
 	mt_release();
+	*full = f.full;
+out:
+	rcu_read_unlock();
+	return done;
+}
+
+/*
+ * Insert the first key.  If *@full, its leaf probably splits: insert those that follow it in the
+ * new leaf, too.  *@full is then as of mt_fill_leaf().  Returns how many were inserted.
+ */
+static unsigned int mt_insert_first(struct kvt_index *index, const struct kvt_insert *inserts,
+				    unsigned int nr, gfp_t gfp, bool *full)
+{
+	struct kvt_change change = {
+		.index = index,
+		.key = inserts->key,
+		.gfp = gfp,
+		.may_insert = true,
+		.wants_cell = kvt_value_is_cell(inserts->value),
+	};
+	struct mt_change *c = mt_change(&change);
+	unsigned int done = 0;
+
+	c->inserts = inserts;
+	c->nr_inserts = *full ? nr : 1;
+	if (mt_begin(&change))
+		goto out;
+	if (change.old || change.wants_cell != change.takes_cell) {
+		mt_abort(&change);
+		goto out;
+	}
+	mt_commit(&change, inserts->value);
+	done = 1 + c->nr_more;
+	*full = c->full;
+out:
+	mt_finish(&change);
 	return done;
 }
 
@@ -105,17 +144,21 @@ static unsigned int mt_fill_leaf(struct mt_tree *tree, const struct kvt_insert *
  * @index: the tree
  * @inserts: the keys
  * @nr: how many
- * @gfp: not used: it allocates nothing
+ * @gfp: how to allocate nodes
  *
  * Return: how many were inserted.
  */
 unsigned int mt_insert_sorted(struct kvt_index *index, const struct kvt_insert *inserts,
 			      unsigned int nr, gfp_t gfp)
 {
-	unsigned int done;
+	unsigned int done = 0, n;
+	bool full = false;
 
-	rcu_read_lock();
-	done = mt_fill_leaf(mt_tree(index), inserts, nr);
-	rcu_read_unlock();
+	do {
+		n = full ? 0 : mt_fill_leaf(mt_tree(index), &inserts[done], nr - done, &full);
+		if (!n)
+			n = mt_insert_first(index, &inserts[done], nr - done, gfp, &full);
+		done += n;
+	} while (n && done < nr);
 	return done;
 }

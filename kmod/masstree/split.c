@@ -63,9 +63,12 @@ static void mt_collect_keys(struct mt_change *c, u32 rank, struct kvt_value *val
 /* Whether the next key that the caller inserts belongs to the same leaf. */
 static bool mt_goes_on(const struct kvt_change *change, const struct mt_change *c)
 {
-	const struct kvt_key *then = change->then;
+	const struct kvt_key *then;
 
-	return then && mt_same_layer(then, &change->key, c->off) &&
+	if (c->nr_inserts <= 1)
+		return false;
+	then = &c->inserts[1].key;
+	return mt_same_layer(then, &change->key, c->off) &&
 	       mt_leaf_covers(c->leaf, mt_slice(then->data, then->len, c->off));
 }
 
@@ -157,6 +160,22 @@ static void mt_shrink_left(struct mt_leaf *left, struct mt_leaf_keys *keys, unsi
 	mt_leaf_set_perm(left, mt_perm_of(keys->slot, nr));
 }
 
+/* The new key has come to the new leaf: insert those that follow it, as many as belong there. */
+static void mt_fill_more(struct mt_tree *tree, struct mt_change *c, struct mt_leaf *right)
+{
+	struct mt_filling f = {
+		.tree = tree,
+		.leaf = right,
+		.off = c->off,
+		.first = &c->inserts->key,
+		.perm = right->perm,
+	};
+
+	c->nr_more = mt_fill(&f, c->inserts + 1, c->nr_inserts - 1);
+	c->full = f.full;
+	right->perm = f.perm;
+}
+
 /* Split the leaf.  Its new right neighbour is locked and in the list of leaves. */
 static struct mt_leaf *mt_split_leaf(struct mt_tree *tree, struct mt_change *c,
 				     struct mt_leaf_keys *keys, unsigned int stay)
@@ -172,6 +191,8 @@ static struct mt_leaf *mt_split_leaf(struct mt_tree *tree, struct mt_change *c,
 	mt_fill_right(right, keys, stay);
 	right->prev = left;
 	right->next = next;
+	if (c->nr_inserts > 1 && c->at >= stay)
+		mt_fill_more(tree, c, right);
 	mt_set_beside(&right->node, &left->node);
 	kvt_park(KVT_PARK_SPLIT_BUILT);
 	/*
@@ -380,7 +401,7 @@ void mt_trace_split(struct mt_tree *tree, const struct mt_change *c)
 	unsigned int level, all;
 
 	for (level = 0; level < c->nr_split; level++) {
-		all = level ? MT_INNER_WIDTH + 2 : MT_LEAF_WIDTH + 1;
+		all = level ? MT_INNER_WIDTH + 2 : MT_LEAF_WIDTH + 1 + c->nr_more;
 		trace_kvt_split(tree, level, c->stay[level], all - c->stay[level]);
 	}
 	if (c->grown)

@@ -3,6 +3,8 @@
 #ifndef KVT_MT_SPLIT_H
 #define KVT_MT_SPLIT_H
 
+#include <linux/build_bug.h>
+
 #include "tree.h"
 
 enum mt_change_kind {
@@ -28,6 +30,12 @@ struct mt_change {
 	unsigned int at;		/* position in its permutation */
 	unsigned int slot;		/* UPDATE, LAYER: the slot */
 	struct kvt_value *other;	/* LAYER: the value in the slot */
+
+	/* Sorted keys, the change's is the first of them; one or none: others are not known. */
+	const struct kvt_insert *inserts;
+	unsigned int nr_inserts;
+	unsigned int nr_more;		/* others of them that a split has inserted, too */
+	bool full;			/* the new leaf, and the next key belongs there */
 
 	/* SPLIT: locked, from the leaf's parent on; all but the last are full. */
 	unsigned int nr_above;
@@ -59,6 +67,23 @@ struct mt_change {
 	u32 nr_collected;		/* layers after the one at off */
 };
 
+static inline struct mt_change *mt_change(struct kvt_change *change)
+{
+	BUILD_BUG_ON(sizeof(struct mt_change) > sizeof(change->engine));
+	return (struct mt_change *)change->engine;
+}
+
+/* A leaf that is being filled: locked, or not yet published. */
+struct mt_filling {
+	struct mt_tree *tree;
+	struct mt_leaf *leaf;
+	u32 off;			/* of its layer */
+	const struct kvt_key *first;	/* a key of the layer */
+	u64 perm;			/* to be published */
+	bool full;			/* the next key belongs there, but finds no room */
+};
+
+unsigned int mt_fill(struct mt_filling *f, const struct kvt_insert *inserts, unsigned int nr);
 struct mt_leaf *mt_take_leaf(struct mt_change *c);
 struct mt_inner *mt_take_inner(struct mt_change *c);
 void mt_insert_split(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,

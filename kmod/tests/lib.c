@@ -371,8 +371,7 @@ static void kt_drop(struct kt_change *c)
 	kt_value_drop(c->value);
 }
 
-static int kt_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, gfp_t gfp,
-		    const struct kvt_key *then)
+static int kt_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, gfp_t gfp)
 {
 	int err = -ENOMEM;
 
@@ -384,7 +383,6 @@ static int kt_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *ke
 		.may_insert = c->value,
 		.removes = !c->value,
 		.wants_cell = c->value && kvt_cell_fits(key->len, 0),
-		.then = then,
 	};
 	c->bag = kvt_bag_get(&kt->reclaim, gfp);
 	if (c->bag)
@@ -413,7 +411,7 @@ int kt_put_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, 
 	c->value = kt_value_new(key, gfp);
 	if (!c->value)
 		return -ENOMEM;
-	return kt_begin(kt, c, key, gfp, NULL);
+	return kt_begin(kt, c, key, gfp);
 }
 
 /**
@@ -430,7 +428,7 @@ int kt_del_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, 
 	int err;
 
 	c->value = NULL;
-	err = kt_begin(kt, c, key, gfp, NULL);
+	err = kt_begin(kt, c, key, gfp);
 	if (err || c->change.old)
 		return err;
 	kt_abort(c);
@@ -605,8 +603,7 @@ static int kt_sorted_put(struct kt *kt, struct kt_sorted *s, unsigned int i, u64
 	int err = -ENOMEM;
 
 	if (c.value)
-		err = kt_begin(kt, &c, key, GFP_KERNEL,
-			       i + 1 < s->nr ? &s->inserts[i + 1].key : NULL);
+		err = kt_begin(kt, &c, key, GFP_KERNEL);
 	return err ?: kt_commit(&c, version);
 }
 
