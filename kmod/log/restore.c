@@ -19,7 +19,11 @@
 #include "base/mem.h"
 #include "life.h"
 
-/* The most workers.  One more than there are CPUs is started, as some of them wait for a device. */
+/*
+ * The most workers.  One more than there are CPUs is started, as some of them wait for a device.
+ * Pieces of ranges are small: reading one takes as long as putting its records into the index.  So
+ * others are started that read ranges only, and end when the log comes, as many again.
+ */
 #define WORKERS_MAX	16
 /* The most extents that wait for a worker. */
 #define QUEUE		64
@@ -44,6 +48,7 @@ struct restore {
 	struct kvt_life *life;
 	struct kvt_log *log;		/* of the life */
 	u32 nr_workers;
+	u32 nr_log_workers;		/* the first of them read everything, the others ranges */
 	struct restore_worker *workers;
 
 	spinlock_t lock;		/* protects the fields up to verdict */
@@ -127,13 +132,20 @@ static int restore_extent(struct kvt_log_sink *sink, const struct kvt_log_extent
 	       restore_add(r, &item);
 }
 
-/* Take the next item.  Returns false if there is none; *@over: no more will come. */
-static bool restore_take(struct restore *r, struct restore_item *item, bool *over)
+static bool restore_reads(const struct restore_worker *w, const struct restore_item *item)
 {
+	return item->is_range || w - w->restore->workers < w->restore->nr_log_workers;
+}
+
+/* Take the next item.  Returns false if there is none; *@over: none will come for this worker. */
+static bool restore_take(struct restore_worker *w, struct restore_item *item, bool *over)
+{
+	struct restore *r = w->restore;
 	bool got;
 
 	spin_lock(&r->lock);
-	*over = r->closed;
+	/* No ranges come after the log. */
+	*over = r->closed || (r->nr && !restore_reads(w, &r->queue[r->first]));
 	got = r->nr && !*over;
 	if (got) {
 		*item = r->queue[r->first];
@@ -193,11 +205,12 @@ static void restore_work(struct work_struct *work)
 	bool got, over;
 
 	do {
-		wait_event(r->extents, (got = restore_take(r, &item, &over)) || over);
+		wait_event(r->extents, (got = restore_take(w, &item, &over)) || over);
 		if (got)
 			restore_one(w, &item);
 		cond_resched();
 	} while (!over);
+	kvt_replay_exit(&w->replay);
 }
 
 /* Whether the workers have replayed all items so far. */
@@ -250,6 +263,9 @@ static int restore_begin(struct restore *r)
 	u32 max = min(num_online_cpus() + 1, WORKERS_MAX), i;
 	struct restore_worker *w;
 
+	r->nr_log_workers = max;
+	if (kvt_log_has_ranges(r->log->devs.set.dev[0].super))
+		max = min(2 * max, WORKERS_MAX);
 	r->workers = kvcalloc(max, sizeof(*r->workers), GFP_KERNEL);
 	if (!r->workers)
 		return -ENOMEM;
@@ -318,8 +334,6 @@ static int restore_end(struct restore *r, int err)
 	wake_up_all(&r->extents);
 	for (i = 0; i < r->nr_workers; i++)
 		flush_work(&r->workers[i].work);
-	for (i = 0; i < r->nr_workers; i++)
-		kvt_replay_exit(&r->workers[i].replay);
 	kvfree(r->workers);
 	err = kvt_log_errno(r->verdict);
 	if (!err)
