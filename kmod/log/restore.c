@@ -141,7 +141,7 @@ static bool restore_reads(const struct restore_worker *w, const struct restore_i
 static bool restore_take(struct restore_worker *w, struct restore_item *item, bool *over)
 {
 	struct restore *r = w->restore;
-	bool got;
+	bool got, low = false;
 
 	spin_lock(&r->lock);
 	/* No ranges come after the log. */
@@ -152,9 +152,11 @@ static bool restore_take(struct restore_worker *w, struct restore_item *item, bo
 		r->first = (r->first + 1) % QUEUE;
 		r->nr--;
 		r->nr_busy++;
+		low = r->nr == QUEUE / 2;
 	}
 	spin_unlock(&r->lock);
-	if (got)
+	/* The thread that fills the queue need not wake for each item. */
+	if (low)
 		wake_up(&r->room);
 	return got;
 }
@@ -186,6 +188,7 @@ static void restore_one(struct restore_worker *w, const struct restore_item *ite
 {
 	struct restore *r = w->restore;
 	int verdict = 0;
+	bool idle;
 
 	if (!READ_ONCE(r->verdict))
 		verdict = restore_read(w, item);
@@ -193,8 +196,10 @@ static void restore_one(struct restore_worker *w, const struct restore_item *ite
 		restore_fail(r, verdict, item);
 	spin_lock(&r->lock);
 	r->nr_busy--;
+	idle = !r->nr && !r->nr_busy;
 	spin_unlock(&r->lock);
-	wake_up(&r->room);
+	if (idle)
+		wake_up(&r->room);
 }
 
 static void restore_work(struct work_struct *work)
