@@ -131,6 +131,31 @@ static void mark_reach(struct kvt_listener *listener)
 }
 
 /**
+ * kvt_event_wake_for() - wake the tasks that wait for one of several things
+ * @event: the event of all of them
+ * @what: the key of the wake-up: an entry's function may ignore others; NULL: for all
+ *
+ * Listeners are called whatever has come.  Those added meanwhile may not be called.
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_event_wake_for(struct kvt_event *event, void *what)
+{
+	struct mark mark = {};
+
+	if (__wake_up(&event->head, TASK_NORMAL, PORTION, what) < PORTION)
+		return;
+	kvt_listener_init(&mark.listener, mark_reach);
+	kvt_event_listen(event, &mark.listener);
+	/* Pairs with the release in mark_reach(), the last use of the mark there. */
+	while (!smp_load_acquire(&mark.reached)) {
+		cond_resched();
+		__wake_up(&event->head, TASK_NORMAL, PORTION, what);
+	}
+}
+KVT_EXPORT_FOR_TESTS(kvt_event_wake_for);
+
+/**
  * kvt_event_wake() - wake the tasks that wait for an event, and call its listeners
  * @event: the event
  *
@@ -140,17 +165,7 @@ static void mark_reach(struct kvt_listener *listener)
  */
 void kvt_event_wake(struct kvt_event *event)
 {
-	struct mark mark = {};
-
-	if (__wake_up(&event->head, TASK_NORMAL, PORTION, NULL) < PORTION)
-		return;
-	kvt_listener_init(&mark.listener, mark_reach);
-	kvt_event_listen(event, &mark.listener);
-	/* Pairs with the release in mark_reach(), the last use of the mark there. */
-	while (!smp_load_acquire(&mark.reached)) {
-		cond_resched();
-		__wake_up(&event->head, TASK_NORMAL, PORTION, NULL);
-	}
+	kvt_event_wake_for(event, NULL);
 }
 KVT_EXPORT_FOR_TESTS(kvt_event_wake);
 

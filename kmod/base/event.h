@@ -57,6 +57,7 @@ static inline bool kvt_event_ended(const struct kvt_event *event)
 
 void kvt_event_init(struct kvt_event *event, const char *what);
 void kvt_event_wake(struct kvt_event *event);
+void kvt_event_wake_for(struct kvt_event *event, void *what);
 void kvt_event_end(struct kvt_event *event);
 
 void kvt_listener_init(struct kvt_listener *listener, void (*hear)(struct kvt_listener *));

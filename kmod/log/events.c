@@ -97,6 +97,17 @@ int kvt_log_sync(struct kvt_log *log, u64 epoch)
 	return kvt_log_synced(log, epoch);
 }
 
+static bool stream_has_space(const struct kvt_stream *s)
+{
+	const struct kvt_log *log = s->log;
+
+	if (READ_ONCE(log->state.error) || kvt_event_ended(&log->state.space_event))
+		return true;
+	return READ_ONCE(s->nr_sealed) < KVT_LOG_BUFS &&
+	       READ_ONCE(s->sealed) < KVT_LOG_SEALED_BYTES &&
+	       !test_bit(KVT_LOG_FULL, &log->state.flags) && kvt_log_lease_lasts(&log->state);
+}
+
 /**
  * kvt_log_has_space() - whether a change may be logged on this CPU
  * @log: the log
@@ -107,15 +118,51 @@ int kvt_log_sync(struct kvt_log *log, u64 epoch)
  */
 bool kvt_log_has_space(const struct kvt_log *log)
 {
-	const struct kvt_stream *s = kvt_log_stream(log);
-
-	if (READ_ONCE(log->state.error) || kvt_event_ended(&log->state.space_event))
-		return true;
-	return READ_ONCE(s->nr_sealed) < KVT_LOG_BUFS &&
-	       READ_ONCE(s->sealed) < KVT_LOG_SEALED_BYTES &&
-	       !test_bit(KVT_LOG_FULL, &log->state.flags) && kvt_log_lease_lasts(&log->state);
+	return stream_has_space(kvt_log_stream(log));
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_has_space);
+
+/* A task that waits for room.  It is not woken because another stream has some. */
+struct space_wait {
+	struct wait_queue_entry entry;
+	const struct kvt_stream *stream;
+};
+
+static int space_wake(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+{
+	const struct space_wait *wait = container_of(entry, struct space_wait, entry);
+
+	/* After the room was made: pairs with log_wait_room(). */
+	if (key && key != READ_ONCE(wait->stream))
+		return 0;
+	return autoremove_wake_function(entry, mode, flags, key);
+}
+
+static int log_wait_room(struct kvt_log *log)
+{
+	struct wait_queue_head *head = &log->state.space_event.head;
+	struct space_wait wait = {};
+	const struct kvt_stream *s;
+	long signal;
+	bool room;
+
+	init_wait_entry(&wait.entry, 0);
+	wait.entry.func = space_wake;
+	for (;;) {
+		/* The process may be killed or frozen, so it must hold no locks. */
+		signal = prepare_to_wait_event(head, &wait.entry, TASK_KILLABLE | TASK_FREEZABLE);
+		s = kvt_log_stream(log);
+		WRITE_ONCE(wait.stream, s);
+		/* The waker sees the stream, or we its room: pairs with kvt_event_has_sleeper(). */
+		smp_mb();
+		room = stream_has_space(s);
+		if (room || signal)
+			break;
+		schedule();
+	}
+	finish_wait(head, &wait.entry);
+	return room ? 0 : -EINTR;
+}
 
 /**
  * kvt_log_wait_space() - wait until a change can be logged
@@ -127,10 +174,15 @@ KVT_EXPORT_FOR_TESTS(kvt_log_has_space);
  */
 int kvt_log_wait_space(struct kvt_log *log)
 {
-	if (!kvt_log_has_space(log))
+	int err;
+
+	might_sleep();
+	if (!kvt_log_has_space(log)) {
 		kvt_stat_inc(log->state.env.stats, KVTREE_STAT_LOG_STALL);
-	if (kvt_log_wait_event(log->state.space_event.head, kvt_log_has_space(log)))
-		return -EINTR;
+		err = log_wait_room(log);
+		if (err)
+			return err;
+	}
 	return kvt_event_ended(&log->state.space_event) ? -ESTALE : 0;
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_wait_space);

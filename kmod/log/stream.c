@@ -405,7 +405,7 @@ static void stream_written(struct kvt_stream *s, struct kvt_log_buf *buf)
 	local_bh_enable();
 	/* Pairs with the barrier of waiters, which queue themselves and check again. */
 	if (kvt_event_has_sleeper(&s->log->state.space_event))
-		kvt_event_wake(&s->log->state.space_event);
+		kvt_event_wake_for(&s->log->state.space_event, s);
 }
 
 static void stream_fail(struct kvt_stream *s, int err)

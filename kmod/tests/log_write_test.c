@@ -524,6 +524,45 @@ static void versions_beyond_the_lease_wait_for_a_commit(struct kunit *test)
 	lw_log(lw, "k", true);
 }
 
+/* Whether waking for a stream wakes the only waiter, which is asleep or will look for room. */
+static bool lw_wakes(struct lw *lw, u32 stream)
+{
+	struct wait_queue_head *head = &lw->log->state.space_event.head;
+	bool woken;
+
+	spin_lock_irq(&head->lock);
+	__wake_up_locked_key(head, TASK_NORMAL, &lw->log->streams[stream]);
+	/* Who is woken cannot join the queue again before it is unlocked. */
+	woken = list_empty(&head->head);
+	spin_unlock_irq(&head->lock);
+	return woken;
+}
+
+static void room_in_another_stream_wakes_no_writer(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_log *log = lw->log;
+	struct kt_thread writer;
+	int i;
+
+	kt_need_two_cpus(test);
+	KUNIT_ASSERT_LE(test, 2, log->nr_streams);
+	WRITE_ONCE(log->streams[0].sealed, KVT_LOG_SEALED_BYTES);
+	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&writer, 0, lw_wait_space, log));
+	kt_thread_start(&writer);
+	while (!wq_has_sleeper(&log->state.space_event.head) && !completion_done(&writer.done))
+		schedule_timeout_uninterruptible(1);
+	KUNIT_EXPECT_FALSE(test, lw_wakes(lw, 1));
+	KUNIT_EXPECT_FALSE(test, completion_done(&writer.done));
+	WRITE_ONCE(log->streams[0].sealed, 0);
+	kvt_event_wake_for(&log->state.space_event, &log->streams[0]);
+	for (i = 0; i < 60 * HZ && !completion_done(&writer.done); i++)
+		schedule_timeout_uninterruptible(1);
+	KUNIT_EXPECT_TRUE(test, completion_done(&writer.done));
+	kvt_event_wake(&log->state.space_event);
+	KUNIT_EXPECT_EQ(test, 0, kt_thread_join(&writer));
+}
+
 /* Make a change, and commit it. */
 static void lw_change(struct lw *lw)
 {
@@ -1231,6 +1270,7 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_log_that_has_waited_for_a_later_flush_needs_none),
 	KUNIT_CASE(a_commit_without_room_for_its_record_closes_no_epoch),
 	KUNIT_CASE(versions_beyond_the_lease_wait_for_a_commit),
+	KUNIT_CASE(room_in_another_stream_wakes_no_writer),
 	KUNIT_CASE(an_idle_log_has_one_empty_epoch_at_its_end),
 	KUNIT_CASE(a_log_that_is_not_idle_has_no_empty_epochs),
 	KUNIT_CASE(a_recount_ends_when_it_is_told),
