@@ -10,8 +10,7 @@
  * several threads may replay at the same time, each the records that it reads.  The index has no
  * other users during recovery.
  *
- * The records of a piece of a range are in order.  So they are collected, and put into the index
- * together.
+ * The records of a range are in order.  So they are collected, and put into the index together.
  */
 #include <linux/container_of.h>
 #include <linux/sched/mm.h>
@@ -321,7 +320,7 @@ static bool replay_follows(const struct kvt_replay *replay, const struct kvt_key
 	return kvt_log_key_cmp(last->data, last->len, key->data, key->len) < 0;
 }
 
-/* A record of a range: the piece's records are in order, and stay in memory until its end. */
+/* A record of a range: these are in order, and stay in memory until replay_piece(). */
 static int replay_sorted(struct kvt_replay *replay, const struct kvt_key *key,
 			 const struct kvt_log_entry *entry)
 {

@@ -14,6 +14,7 @@ struct recovery {
 	bool keep_data;
 	bool in_range;
 	u32 range;
+	u32 before;			/* items, when the range was begun */
 };
 
 #define recovery_of(ptr, member) \
@@ -140,6 +141,15 @@ void fmt_state_put(struct fmt_state *state, const struct kvt_log_entry *entry, b
 	};
 }
 
+/* Whether the key comes after the one that was put last. */
+static bool follows(const struct fmt_state *state, const struct kvt_log_entry *entry)
+{
+	const struct fmt_item *last = &state->item[state->nr_items - 1];
+
+	return kvt_log_key_cmp(state->memory + (uintptr_t)last->key, last->key_len, entry->key,
+			       entry->key_len) < 0;
+}
+
 static int keep(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
 {
 	struct recovery *r = recovery_of(reader, reader);
@@ -148,6 +158,8 @@ static int keep(struct kvt_log_reader *reader, const struct kvt_log_entry *entry
 	if (r->in_range && r->range != kvt_log_directory_find(&r->sink.dir, entry->key,
 							      entry->key_len))
 		r->state->astray = true;
+	if (r->in_range && r->state->nr_items > r->before && !follows(r->state, entry))
+		r->state->disorder = true;
 	fmt_state_put(r->state, entry, r->keep_data);
 	return 0;
 }
@@ -164,6 +176,7 @@ static int keep_range(struct kvt_log_sink *sink, u32 i)
 
 	r->in_range = true;
 	r->range = i;
+	r->before = r->state->nr_items;
 	verdict = kvt_log_range_read(&r->reader, &sink->dir, i);
 	r->in_range = false;
 	return verdict;
@@ -254,6 +267,7 @@ void fmt_state_begin(struct fmt_state *state)
 	state->nr = 0;
 	state->hash = 0;
 	state->astray = false;
+	state->disorder = false;
 	state->twice = false;
 	memset(&state->found, 0, sizeof(state->found));
 }
@@ -270,6 +284,8 @@ static int recovery_run(struct recovery *r, u64 back, struct fmt_map *map)
 		return err;
 	state->found.epoch -= back;
 	err = kvt_log_reader_init(&r->reader, &r->set);
+	if (state->merge_blocks)
+		r->reader.merge_blocks = state->merge_blocks;
 	if (!err)
 		err = kvt_log_recover(&r->set, &state->found, &r->sink);
 	kvt_log_directory_free(&r->sink.dir);

@@ -23,6 +23,7 @@ struct fmt_item {
 };
 
 struct fmt_state {
+	u32 merge_blocks;	/* given: for pieces of a range that are read together; 0: all */
 	int error;		/* nothing is restored: a negative errno */
 	char text[200];		/* what recovery said */
 	struct kvt_log_found found;
@@ -30,6 +31,7 @@ struct fmt_state {
 	u64 hash;		/* of all items */
 	u32 nr;			/* keys that exist */
 	bool astray;		/* a range gave out a key that is in another */
+	bool disorder;		/* or one that does not come after the one before it */
 	bool twice;		/* two values of a key have one version: either may count */
 	/* Memory for the items, which the next recovery uses again. */
 	struct fmt_item *item;

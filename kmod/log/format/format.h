@@ -164,20 +164,31 @@ struct kvt_log_directory {
 	struct kvt_log_range **range;
 };
 
+/* A piece of a range in memory, and its next record: see range.c. */
+struct kvt_log_run {
+	const struct kvt_log_piece *piece;
+	const struct kvtree_log_super *super;	/* of its device */
+	struct kvt_log_records next;		/* from the next record on */
+	struct kvt_log_records after;		/* from the one after it */
+	struct kvt_log_entry entry;		/* the next record */
+	u32 nr;					/* records so far, with this one */
+	bool end;				/* there is none */
+	u8 cover[KVTREE_LOG_COVER_BYTES];	/* of a delta: the hashes that it covers */
+};
+
 /* The memory with which one thread reads extents. */
 struct kvt_log_reader {
 	/* Called for each record, maybe before its checksum has been verified; may be NULL. */
 	int (*entry)(struct kvt_log_reader *reader, const struct kvt_log_entry *entry);
-	/* Called after the records of a range's piece, while they are in memory; or NULL. */
+	/* Called after records of some of a range's pieces, while these are in memory; or NULL. */
 	int (*piece)(struct kvt_log_reader *reader);
 	struct kvt_log_set *set;
 	struct kvt_log_col cols[KVTREE_COLS_MAX];
 	u8 *buf;			/* KVTREE_LOG_CHUNK_MAX blocks */
+	u32 merge_blocks;		/* those that pieces of a range are read to together */
 	u64 records;
 	u64 bytes;
-	/* In a range: the hashes that the current piece covers, and those that newer ones cover. */
-	u8 cover[KVTREE_LOG_COVER_BYTES];
-	u8 covered[KVTREE_LOG_COVER_BYTES];
+	struct kvt_log_run run[KVTREE_LOG_PIECES_MAX];	/* of a range, the oldest first */
 };
 
 /* A walk from trailer to trailer on one device. */
