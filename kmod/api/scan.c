@@ -345,7 +345,7 @@ static enum scan_stop scan_run(struct kvt_scan *scan, unsigned int *left, u32 *l
 	*left -= nr;
 	/* The next step continues where this one stops. */
 	for (i = 0; i < nr && stop == SCAN_GO; i++) {
-		iter->len = kvt_pair_key(&scan->pairs[i], iter->key);
+		iter->len = kvt_pair_key(iter, &scan->pairs[i], iter->key);
 		stop = scan_take(scan, scan->pairs[i].value, len);
 	}
 	return stop;

@@ -102,12 +102,15 @@ enum kvt_bound {
 };
 
 /*
- * A value and its key: the first eight bytes of that as a number, filled up with zeros.
- * The value holds its length and its other bytes.
+ * A value and its key.  The value holds the key's length, and a block all bytes but the first
+ * eight.  The pairs with cells of one call of iter_next() whose keys are longer than that have
+ * these bytes in common with the iterator's key, up to the last multiple of eight before their end.
  */
 struct kvt_pair {
 	struct kvt_value *value;	/* perhaps in @cell: a pair is not copied */
-	u64 head;
+	u64 head;			/* the bytes of the key that are not there, filled up with
+					 * zeros
+					 */
 	struct kvt_cell cell;
 };
 
@@ -156,10 +159,13 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
  * @nr_stats: how many, at most KVT_STAT_ENGINE_MAX
  * @iter_size: bytes of an iterator, struct kvt_iter first; at most KVT_ITER_SIZE_MAX
  * @create: make an empty index.  May sleep.  Returns it or an ERR_PTR.
+ * @stop: stop what works in the background and may replace values by others, or NULL: nothing does.
+ *	Nobody changes the index any more.  May sleep.
  * @destroy: free the index with its nodes and, through @env.reclaim's free
  *	function for values, every value.  It is not used any more, and a grace
  *	period has passed since.  May sleep; reschedules.
- * @cells: it keeps small values in its nodes (kvt_cell_fits())
+ * @cells: it keeps small values in its nodes (kvt_value_fits_cell()): those of keys of at most
+ *	eight bytes mostly, those of longer ones in places that are known to begin() alone
  * @get: the value of a key.  Under rcu_read_lock(), from any context,
  *	including NMI; writes no shared memory.  Returns the value, which stays
  *	valid until rcu_read_unlock(), and is in @cell if it has no block; NULL: no
@@ -228,6 +234,7 @@ struct kvt_index_ops {
 	unsigned int nr_stats;
 	size_t iter_size;
 	struct kvt_index *(*create)(const struct kvt_index_env *env);
+	void (*stop)(struct kvt_index *index);
 	void (*destroy)(struct kvt_index *index);
 	bool cells;
 	struct kvt_value *(*get)(struct kvt_index *index, const struct kvt_key *key,
@@ -294,6 +301,9 @@ struct kvt_walk {
 };
 
 int kvt_index_walk(struct kvt_index *index, struct kvt_walk *walk);
+
+bool kvt_index_may_cell(const struct kvt_index *index, u32 key_len);
+void kvt_index_learn_cell(const struct kvt_index *index, u32 key_len, bool takes);
 
 extern const struct kvt_index_ops kvt_masstree_ops;
 extern const struct kvt_index_ops kvt_bwtree_ops;

@@ -195,7 +195,7 @@ KVT_EXPORT_FOR_TESTS(kvt_value_alloc_whole);
 struct kvt_value *kvt_value_make_whole(const struct kvt_mem *mem, const struct kvt_key *key,
 				       u32 len, u8 **data, struct kvt_cell *cell)
 {
-	if (!cell || !kvt_cell_fits(key->len, len))
+	if (!cell || len > KVT_CELL_MAX)
 		return kvt_value_alloc_whole(mem, key, len, data);
 	*data = (u8 *)&cell->word[2];
 	return kvt_cell_init(cell, key->len, len, 0, 0);
@@ -215,14 +215,52 @@ KVT_EXPORT_FOR_TESTS(kvt_value_make_whole);
 struct kvt_value *kvt_value_of_cell(const struct kvt_mem *mem, const struct kvt_key *key,
 				    const struct kvt_value *v)
 {
-	struct kvt_value *block = kvt_value_alloc(mem, key, v->size);
+	u32 len = v->size - sizeof(*v);
+	struct kvt_value *block = kvt_value_alloc(mem, key, kvt_value_head_size(key->len) + len);
 
-	if (block) {
-		block->version = v->version;
-		block->ncols = v->ncols;
-		memcpy(block->body, v->body, v->size - sizeof(*v));
-	}
+	if (block)
+		kvt_value_set_cell(block, v);
 	return block;
+}
+
+/**
+ * kvt_value_set_cell() - give a block the contents of a cell
+ * @block: with its key's tail, and room for it; not published
+ * @v: the cell, of the same key
+ *
+ * Context: any.
+ */
+void kvt_value_set_cell(struct kvt_value *block, const struct kvt_value *v)
+{
+	u32 head = kvt_value_head_size(v->key_len), len = v->size - sizeof(*v);
+
+	block->version = v->version;
+	block->size = head + len;
+	block->key_len = v->key_len;
+	block->ncols = v->ncols;
+	memcpy((u8 *)block + head, v->body, len);
+}
+
+/**
+ * kvt_value_to_cell() - make a cell of a value
+ * @v: the value, which fits: kvt_value_fits_cell()
+ * @cell: where
+ *
+ * Context: any.
+ *
+ * Return: @cell's value.
+ */
+struct kvt_value *kvt_value_to_cell(const struct kvt_value *v, struct kvt_cell *cell)
+{
+	const u8 *from;
+	u64 data = 0;
+	u32 len;
+
+	if (!kvt_value_plain(v))
+		return kvt_cell_init_empty(cell, v->key_len, v->version);
+	from = kvt_value_plain_data(v, &len);
+	memcpy(&data, from, len);
+	return kvt_cell_init(cell, v->key_len, len, v->version, data);
 }
 
 /**

@@ -26,9 +26,9 @@
  * are always in the block.  So a block can be built while a node is locked: at most
  * about 12 KiB are copied.
  *
- * A cell is a value of a short key, plain or without columns.  It has the layout of a block, but
- * was not allocated (room is 0): it is in the caller's struct kvt_cell, either a copy of what the
- * index keeps in its nodes, or about to be kept there.  It is neither charged nor freed.
+ * A cell is a small value, plain or without columns.  It has the layout of a block without a key
+ * tail, but was not allocated (room is 0): it is in the caller's struct kvt_cell, either a copy of
+ * what the index keeps in its nodes, or about to be kept there.  It is neither charged nor freed.
  *
  * A blob belongs to the newest value that refers to it: a change that keeps the column
  * passes the blob on without counting.  The change that drops the column retires the
@@ -75,8 +75,7 @@ struct kvt_value {
 
 #define KVT_VALUE_TABLE	0x8000u
 
-/* What a cell may have: bytes of key, bytes of data, and a version less than this. */
-#define KVT_CELL_KEY_MAX	KVT_KEY_HEAD
+/* What a cell may have: bytes of data, and a version less than this. */
 #define KVT_CELL_MAX		8u
 #define KVT_CELL_VERSION_END	BIT_ULL(60)
 
@@ -128,18 +127,6 @@ static inline bool kvt_value_plain(const struct kvt_value *v)
 	return !v->ncols;
 }
 
-/**
- * kvt_cell_fits() - whether a plain value can be a cell
- * @key_len: bytes of its key
- * @len: bytes of its data
- *
- * Return: true if it can, while its version allows it.
- */
-static inline bool kvt_cell_fits(u32 key_len, u32 len)
-{
-	return key_len <= KVT_CELL_KEY_MAX && len <= KVT_CELL_MAX;
-}
-
 /* A cell's size, room, key_len and ncols as one word: one store is faster than four. */
 static __always_inline u64 kvt_cell_shape(u32 key_len, u32 len)
 {
@@ -153,7 +140,7 @@ static __always_inline u64 kvt_cell_shape(u32 key_len, u32 len)
 /**
  * kvt_cell_init() - make a plain value in a cell
  * @cell: where
- * @key_len: bytes of its key, at most KVT_CELL_KEY_MAX
+ * @key_len: bytes of its key
  * @len: bytes of its data, at most KVT_CELL_MAX
  * @version: its version
  * @data: its data, in memory order
@@ -172,7 +159,7 @@ static __always_inline struct kvt_value *kvt_cell_init(struct kvt_cell *cell, u3
 /**
  * kvt_cell_init_empty() - make a value without columns in a cell
  * @cell: where
- * @key_len: bytes of its key, at most KVT_CELL_KEY_MAX
+ * @key_len: bytes of its key
  * @version: its version
  *
  * Return: the value.
@@ -252,10 +239,49 @@ static inline u32 kvt_value_head_size(u32 key_len)
  */
 static inline const u8 *kvt_value_plain_data(const struct kvt_value *v, u32 *len)
 {
-	u32 head = kvt_value_head_size(v->key_len);
+	u32 head = kvt_value_is_cell(v) ? sizeof(*v) : kvt_value_head_size(v->key_len);
 
 	*len = v->size - head;
 	return (const u8 *)v + head;
+}
+
+/**
+ * kvt_value_fits_cell() - whether a value can be a cell
+ * @v: the value
+ *
+ * Return: true if it can, while its version allows it.
+ */
+static inline bool kvt_value_fits_cell(const struct kvt_value *v)
+{
+	u32 len;
+
+	if (!kvt_value_plain(v))
+		return !kvt_value_ncols(v);
+	kvt_value_plain_data(v, &len);
+	return len <= KVT_CELL_MAX;
+}
+
+struct kvt_value *kvt_value_to_cell(const struct kvt_value *v, struct kvt_cell *cell);
+
+/**
+ * kvt_value_placed() - the value to commit
+ * @change: its place is held
+ * @v: the new value, with its version
+ * @cell: for a small value that has a block, if the place takes cells
+ *
+ * Return: @v, or it in @cell; NULL: @v is a cell, but must have a block here.
+ */
+static __always_inline struct kvt_value *kvt_value_placed(const struct kvt_change *change,
+							  struct kvt_value *v,
+							  struct kvt_cell *cell)
+{
+	bool takes = change->takes_cell && likely(v->version < KVT_CELL_VERSION_END);
+
+	if (likely(takes == kvt_value_is_cell(v)))
+		return v;
+	if (!takes)
+		return NULL;
+	return kvt_value_fits_cell(v) ? kvt_value_to_cell(v, cell) : v;
 }
 
 /* Where the last byte is of a value with eight bytes of plain data. */
@@ -279,19 +305,27 @@ static __always_inline void kvt_value_prefetch(const void *v, u32 key_len)
 
 /**
  * kvt_pair_key() - the whole key of a pair
- * @pair: what an iterator returned
- * @key: has room for it, and for 8 bytes in any case
+ * @iter: the iterator that returned it, not called since
+ * @pair: the pair
+ * @key: has room for it, and for a multiple of 8 bytes, not 0; or @iter's key
  *
  * Return: its bytes.
  */
-static inline u32 kvt_pair_key(const struct kvt_pair *pair, u8 *key)
+static inline u32 kvt_pair_key(const struct kvt_iter *iter, const struct kvt_pair *pair, u8 *key)
 {
-	u32 len = pair->value->key_len;
+	u32 len = pair->value->key_len, at = 0;
 
-	put_unaligned_be64(pair->head, key);
-	if (len > KVT_KEY_HEAD)
-		memcpy(key + KVT_KEY_HEAD, kvt_value_suffix(pair->value, KVT_KEY_HEAD),
-		       len - KVT_KEY_HEAD);
+	if (len > KVT_KEY_HEAD) {
+		if (!kvt_value_is_cell(pair->value)) {
+			memcpy(key + KVT_KEY_HEAD, kvt_value_suffix(pair->value, KVT_KEY_HEAD),
+			       len - KVT_KEY_HEAD);
+		} else {
+			at = ALIGN_DOWN(len - 1, KVT_KEY_HEAD);
+			if (key != iter->key)
+				memcpy(key, iter->key, at);
+		}
+	}
+	put_unaligned_be64(pair->head, key + at);
 	return len;
 }
 
@@ -308,6 +342,7 @@ struct kvt_value *kvt_value_make_whole(const struct kvt_mem *mem, const struct k
 				       u32 len, u8 **data, struct kvt_cell *cell);
 struct kvt_value *kvt_value_of_cell(const struct kvt_mem *mem, const struct kvt_key *key,
 				    const struct kvt_value *v);
+void kvt_value_set_cell(struct kvt_value *block, const struct kvt_value *v);
 void kvt_value_free(struct kvt_value *v);
 void kvt_value_free_shell(struct kvt_value *v);
 

@@ -64,9 +64,14 @@ static int audit_see(struct kvt_walk *walk, const struct kvt_value *v)
  */
 void kvt_audit_values(struct kvt_audit *audit, const struct kvt_store *store)
 {
+	struct kvt_index *index = store->index;
+
 	*audit = (struct kvt_audit) { .walk.see = audit_see };
-	if (KVT_AUDITS && !IS_ERR_OR_NULL(store->index))
-		audit->done = !kvt_index_walk(store->index, &audit->walk);
+	if (!KVT_AUDITS || IS_ERR_OR_NULL(index))
+		return;
+	if (index->ops->stop)
+		index->ops->stop(index);
+	audit->done = !kvt_index_walk(index, &audit->walk);
 }
 
 /**

@@ -17,7 +17,7 @@ static bool writer_may_be_cell(const struct writer *w)
 {
 	return w->change.index->ops->cells && !w->no_cell &&
 	       (w->merge.plain || !w->merge.ncols) &&
-	       w->merge.key_len <= KVT_CELL_KEY_MAX && w->merge.size <= sizeof(w->cell);
+	       w->merge.key_len <= KVT_KEY_HEAD && w->merge.size <= sizeof(w->cell);
 }
 
 /* Whether the block has room for the result. */
@@ -74,7 +74,7 @@ static int writer_alloc(struct writer *w)
 
 /**
  * kvt_writer_leave_cell() - get a block for a value that its leaf cannot keep as a cell
- * @w: the writer of a whole value; if no_cell is not set, this frees the block
+ * @w: the writer of a whole value, with no_cell set
  *
  * Context: nothing is held; sleeps if the writer may.
  *
@@ -84,11 +84,6 @@ int kvt_writer_leave_cell(struct writer *w)
 {
 	struct kvt_mem mem = kvt_op_mem(w->ctx);
 
-	if (!w->no_cell) {
-		kvt_value_free_shell(w->block);
-		w->block = NULL;
-		return 0;
-	}
 	if (!w->block)
 		w->block = kvt_value_of_cell(&mem, &w->write->key, w->write->value);
 	return w->block ? 0 : -ENOMEM;
@@ -284,7 +279,9 @@ void kvt_writer_hand_over(struct writer *w)
 {
 	unsigned int i;
 
-	w->block = NULL;
+	/* A block that has become a cell was not needed. */
+	if (w->new == w->block)
+		w->block = NULL;
 	if (!write_merges(w->op))
 		return;
 	w->merge.spare = *w->merge.rest;

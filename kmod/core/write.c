@@ -41,7 +41,8 @@ static void writer_init(struct writer *w, const struct kvt_op_ctx *ctx,
 	}
 }
 
-static struct kvt_value *writer_new(const struct writer *w)
+/* The new value as it was prepared. */
+static struct kvt_value *writer_prepared(const struct writer *w)
 {
 	return w->block ?: w->write->value;
 }
@@ -62,7 +63,7 @@ static enum writer_step writer_prepare(struct writer *w)
 		w->bag = kvt_bag_new(w->change.gfp);
 	if (write_merges(w->op))
 		err = kvt_writer_alloc(w);
-	else if (unlikely(w->no_cell || w->block))
+	else if (unlikely(w->no_cell))
 		err = kvt_writer_leave_cell(w);
 	if (err)
 		return writer_fail(w, err);
@@ -100,12 +101,9 @@ static enum writer_step writer_bag(struct writer *w)
 /* The limit refuses the charge.  Retry if a block of the right size, or none, might be accepted. */
 static enum writer_step writer_over(struct writer *w, int err)
 {
-	/* The key's place does take a cell now. */
-	if (unlikely(w->no_cell) && w->change.takes_cell &&
-	    w->block->version < KVT_CELL_VERSION_END) {
-		w->no_cell = false;
+	/* Only now, after the merge, the block tells that the place might take it as a cell. */
+	if (!w->change.wants_cell && kvt_value_fits_cell(w->new))
 		return WRITER_AGAIN;
-	}
 	if (!write_merges(w->op) || !kvt_writer_wastes(w))
 		return writer_fail(w, err);
 	w->guesses = 0;
@@ -116,13 +114,14 @@ static enum writer_step writer_over(struct writer *w, int err)
 static enum writer_step writer_stamp(struct writer *w)
 {
 	const struct kvt_value *old = w->change.old;
-	struct kvt_value *new = writer_new(w);
+	struct kvt_value *new = writer_prepared(w);
 
+	w->new = new;
 	if (!new)
 		return WRITER_GO;
 	new->version = kvt_store_next_version(w->store, old ? old->version : 0);
-	if (!kvt_value_is_cell(new) ||
-	    (w->change.takes_cell && likely(new->version < KVT_CELL_VERSION_END)))
+	w->new = kvt_value_placed(&w->change, new, &w->cell);
+	if (likely(w->new))
 		return WRITER_GO;
 	w->no_cell = true;
 	return WRITER_AGAIN;
@@ -131,7 +130,7 @@ static enum writer_step writer_stamp(struct writer *w)
 /* The place is held: charge what the store grows by. */
 static enum writer_step writer_charge(struct writer *w)
 {
-	const struct kvt_value *old = w->change.old, *new = writer_new(w);
+	const struct kvt_value *old = w->change.old, *new = w->new;
 	struct kvt_quota *quota = &w->store->quota;
 	int err;
 
@@ -164,7 +163,7 @@ static void writer_uncharge(struct writer *w)
 /* The place is held: do everything that comes before the commit, except to log it. */
 static enum writer_step writer_decide(struct writer *w)
 {
-	struct kvt_value *old = w->change.old, *new;
+	struct kvt_value *old = w->change.old;
 	enum writer_step step;
 
 	step = writer_check(w, old) ?: writer_make(w) ?: writer_stamp(w) ?: writer_bag(w) ?:
@@ -172,9 +171,8 @@ static enum writer_step writer_decide(struct writer *w)
 	if (step)
 		return step;
 
-	new = writer_new(w);
-	if (new)
-		w->version = new->version;
+	if (w->new)
+		w->version = w->new->version;
 	else
 		kvt_store_raise_floor(w->store, old->version);
 	return WRITER_GO;
@@ -187,8 +185,7 @@ static enum writer_step writer_log(struct writer *w)
 
 	if (!w->store->log)
 		return WRITER_GO;
-	err = kvt_log_reserve(w->store->log, &w->note, &w->write->key, w->change.old,
-			      writer_new(w));
+	err = kvt_log_reserve(w->store->log, &w->note, &w->write->key, w->change.old, w->new);
 	if (!err)
 		return WRITER_GO;
 	writer_uncharge(w);
@@ -216,11 +213,11 @@ static void writer_settle(struct writer *w)
 static int writer_begin(struct writer *w)
 {
 	struct mem_cgroup *memcg = set_active_memcg(w->store->memcg);
-	const struct kvt_value *new = writer_new(w);
+	const struct kvt_value *new = writer_prepared(w);
 	int err;
 
 	w->begun = true;
-	w->change.wants_cell = w->no_cell || (new && kvt_value_is_cell(new));
+	w->change.wants_cell = new && kvt_value_fits_cell(new);
 	err = w->change.index->ops->begin(&w->change);
 	set_active_memcg(memcg);
 	return err;
@@ -238,7 +235,7 @@ static void writer_finish(struct writer *w)
 /* The place is held, and the change is logged: publish it, and retire the old value. */
 static enum writer_step writer_commit(struct writer *w)
 {
-	int err = w->change.index->ops->commit(&w->change, writer_new(w));
+	int err = w->change.index->ops->commit(&w->change, w->new);
 
 	if (w->store->log)
 		kvt_log_publish(&w->note, !err);
@@ -330,15 +327,16 @@ static enum writer_step writer_attempt(struct writer *w)
 /**
  * kvt_write_cell() - the cell for a write's value
  * @ctx: the caller's context
- * @write: the write
+ * @write: the write, with its key
  *
  * Context: any.
  *
- * Return: the write's cell, or NULL: the store's engine keeps no values in its nodes.
+ * Return: the write's cell, or NULL: the store's engine keeps no value of this key in its nodes, or
+ * it does not seem so.
  */
 struct kvt_cell *kvt_write_cell(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 {
-	return ctx->store->index->ops->cells ? &write->cell : NULL;
+	return kvt_index_may_cell(ctx->store->index, write->key.len) ? &write->cell : NULL;
 }
 KVT_EXPORT_FOR_TESTS(kvt_write_cell);
 
@@ -422,6 +420,9 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 	writer_report(&w, write->op, err);
 	if (err)
 		return err;
+	/* It is not the one that is published if it was a cell, or has become one. */
+	if (unlikely(w.new != write->value))
+		kvt_value_free_shell(write->value);
 	write->value = NULL;
 	if (writer_syncs(&w))
 		kvt_op_want_sync(ctx, w.note.epoch);

@@ -43,7 +43,8 @@ struct writer {
 	struct kvt_log_note note;	/* of a durable store */
 	/* The merged value, or the block of one that cannot be a cell; not published. */
 	struct kvt_value *block;
-	struct kvt_cell cell;		/* where the merged value is if it has no block */
+	struct kvt_cell cell;		/* where the new value is if it has no block */
+	struct kvt_value *new;		/* to be published: NULL to remove */
 	bool no_cell;			/* the value must have a block */
 	struct kvt_bag *bag;		/* for the old value */
 	unsigned int guesses;

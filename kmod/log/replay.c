@@ -35,7 +35,8 @@ static struct kvt_mem replay_mem(const struct kvt_log *log)
 /* The cell for a value without a block; NULL: the index or the version does not allow cells. */
 static struct kvt_cell *replay_cell(struct kvt_replay *replay, const struct kvt_log_entry *entry)
 {
-	if (!replay->log->state.env.index->ops->cells || entry->version >= KVT_CELL_VERSION_END)
+	if (!kvt_index_may_cell(replay->log->state.env.index, entry->key_len) ||
+	    entry->version >= KVT_CELL_VERSION_END)
 		return NULL;
 	return &replay->cells[replay->nr];
 }
@@ -83,7 +84,7 @@ static struct kvt_value *replay_columns(struct kvt_replay *replay, const struct 
 	struct kvt_value *v;
 	u32 i;
 
-	if (!entry->ncols && cell && kvt_cell_fits(key->len, 0))
+	if (!entry->ncols && cell)
 		return kvt_cell_init_empty(cell, key->len, 0);
 	for (i = 0; i < entry->ncols; i++)
 		edits[i] = (struct kvt_column) {
@@ -196,11 +197,14 @@ static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 		.gfp = KVT_GFP_PROCESS | __GFP_ACCOUNT | __GFP_NOWARN,
 		.may_insert = *new,
 		.removes = !*new,
-		.wants_cell = *new && kvt_value_is_cell(*new),
+		.wants_cell = *new && kvt_value_fits_cell(*new) &&
+			      (*new)->version < KVT_CELL_VERSION_END,
 	};
 	const struct kvt_index_ops *ops = change.index->ops;
 	struct kvt_reclaim *reclaim = replay->log->state.env.reclaim;
 	struct kvt_bag *bag = kvt_bag_get(reclaim, GFP_KERNEL);
+	struct kvt_value *placed = NULL;
+	struct kvt_cell cell;
 	bool done = false;
 	int err;
 
@@ -212,21 +216,25 @@ static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 			ops->abort(&change);
 			break;
 		}
-		if (*new && kvt_value_is_cell(*new) && !change.takes_cell) {
+		if (*new)
+			placed = kvt_value_placed(&change, *new, &cell);
+		if (*new && !placed) {
 			ops->abort(&change);
 			err = replay_leave_cell(replay, key, new);
 			continue;
 		}
-		err = ops->commit(&change, *new);
+		err = ops->commit(&change, placed);
 		done = !err;
 	} while (err == -EAGAIN);
 	change_finish(replay, &change);
 	if (done) {
-		replay_count(replay, key->len, change.old, *new);
+		replay_count(replay, key->len, change.old, placed);
 		if (kvt_value_has_block(change.old)) {
 			kvt_value_retire(reclaim, bag, change.old, NULL);
 			bag = NULL;
 		}
+		if (placed != *new)
+			kvt_value_free_shell(*new);
 		*new = NULL;
 	}
 	kvt_bag_put(reclaim, bag);

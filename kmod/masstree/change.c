@@ -90,6 +90,12 @@ static bool mt_keeps_cells(const struct mt_leaf *leaf)
 	return false;
 }
 
+/* Whether a leaf with cells in the layer at @off would take one for the key. */
+static bool mt_may_take_cell(const struct kvt_change *change, u32 off)
+{
+	return change->wants_cell && mt_rank(change->key.len, off) != MT_RANK_LONG;
+}
+
 /* The leaf is full: lock every node that its split will change. */
 static int mt_hold_split(const struct kvt_change *change, struct mt_change *c,
 			 struct mt_want *want)
@@ -115,7 +121,7 @@ static int mt_hold_split(const struct kvt_change *change, struct mt_change *c,
 		c->up = mt_lock_up(node, true, &c->up_slot);
 	}
 	want->right = true;
-	want->cells = !c->off && (change->wants_cell || mt_keeps_cells(c->leaf));
+	want->cells = mt_may_take_cell(change, c->off) || mt_keeps_cells(c->leaf);
 	want->inners = inners;
 	if (!c->right || mt_has_cells(c->right) != want->cells)
 		return -ENOMEM;
@@ -130,15 +136,16 @@ static int mt_hold_place(struct kvt_change *change, struct mt_change *c, struct 
 	unsigned long slot;
 	int n;
 
-	change->takes_cell = change->wants_cell && !c->off && rank != MT_RANK_LONG &&
-			     mt_has_cells(c->leaf);
+	change->takes_cell = mt_may_take_cell(change, c->off) && mt_has_cells(c->leaf);
+	if (change->wants_cell)
+		kvt_index_learn_cell(change->index, change->key.len, change->takes_cell);
 	n = mt_leaf_place(c->leaf, c->leaf->perm, c->slice, rank, &c->at);
 	if (n >= 0) {
 		slot = c->leaf->slot[n];
 		if (mt_slot_is_layer(slot))
 			return -EAGAIN;
 		value = mt_slot_is_cell(slot) ?
-			mt_slot_cell(slot, c->leaf->data[n], rank, &change->cell) :
+			mt_slot_cell(slot, c->leaf->data[n], change->key.len, &change->cell) :
 			mt_slot_value(slot);
 		c->slot = n;
 		if (rank != MT_RANK_LONG || mt_same_tail(value, change->key.data, change->key.len,
@@ -380,7 +387,7 @@ int mt_begin(struct kvt_change *change)
 	struct mt_tree *tree = mt_tree(change->index);
 	struct mt_change *c = mt_change(change);
 	/* A sorted key with others after it mostly splits a leaf. */
-	struct mt_want sorted = { .right = true, .cells = change->wants_cell };
+	struct mt_want sorted = { .right = true, .cells = mt_may_take_cell(change, 0) };
 	unsigned int tries = 0;
 	int err;
 
@@ -601,7 +608,7 @@ static void mt_apply(struct mt_tree *tree, struct kvt_change *change, struct mt_
 		     struct kvt_value *value)
 {
 	if (value)
-		mt_note_cell(tree, value);
+		mt_note_cell(tree, value, c->off);
 	switch (c->kind) {
 	case MT_CHANGE_UPDATE:
 		mt_update(c, value);

@@ -88,7 +88,7 @@ static void mt_probe_at(struct mt_probe *p, struct mt_node *root, u32 off, u64 s
 static void mt_probe_enter(struct mt_probe *p, struct mt_node *root, u32 off)
 {
 	mt_probe_at(p, root, off, mt_slice(p->key, p->len, off));
-	mt_prefetch(root, true, mt_may_have_cells(p->tree, off));
+	mt_prefetch(root, true, !off && mt_may_have_cells(p->tree, off));
 }
 
 /**

@@ -412,7 +412,7 @@ static struct kvt_value *mt_iter_return(struct mt_iter *it, const struct mt_entr
 					struct kvt_cell *cell)
 {
 	mt_iter_come(it, e);
-	return mt_slot_take(e->slot, e->data, e->rank, cell);
+	return mt_slot_take(e->slot, e->data, it->iter.len, cell);
 }
 
 /* The next entry is a cell that changed while it was read.  Returns 0: call again; or -EBUSY. */
@@ -532,8 +532,11 @@ static unsigned int mt_run_intact(const struct mt_spot *s, const unsigned long *
 	return i;
 }
 
-/* Read entries of a leaf with cells.  Returns how many, and the last of them in @e. */
-static unsigned int mt_run_cells(const struct mt_spot *s, struct kvt_pair *pairs,
+/*
+ * Read entries of a leaf with cells.  Returns how many, and the last of them in @e.  @head: the
+ * first bytes of their keys, unless it is the first layer.
+ */
+static unsigned int mt_run_cells(const struct mt_spot *s, u64 head, struct kvt_pair *pairs,
 				 unsigned int max, struct mt_entry *e)
 {
 	const struct mt_leaf *leaf = s->leaf;
@@ -550,21 +553,25 @@ static unsigned int mt_run_cells(const struct mt_spot *s, struct kvt_pair *pairs
 				break;
 			pairs[nr].value = mt_slot_cell(slots[nr],
 						       mt_leaf_data(leaf, n, slots[nr]),
-						       (ranks >> 4 * n) & 15, &pairs[nr].cell);
+						       s->off + ((ranks >> 4 * n) & 15),
+						       &pairs[nr].cell);
 			continue;
 		}
 		if (mt_slot_is_layer(slots[nr]))
 			break;
 		pairs[nr].value = mt_slot_value(slots[nr]);
+		if (s->off)
+			pairs[nr].head = head;
 	}
 	nr = mt_run_intact(s, slots, nr);
-	kvt_park_loose(KVT_PARK_SCAN_CHECK);
-	if (!nr || mt_changed(&leaf->node, s->version))
+	if (!nr)
 		return 0;
+	n = (s->order >> 4 * (nr - 1)) & 15;
 	e->slot = slots[nr - 1];
-	e->slice = pairs[nr - 1].head;
-	e->rank = (ranks >> 4 * ((s->order >> 4 * (nr - 1)) & 15)) & 15;
-	return nr;
+	e->slice = READ_ONCE(leaf->slice[n]);
+	e->rank = (ranks >> 4 * n) & 15;
+	kvt_park_loose(KVT_PARK_SCAN_CHECK);
+	return mt_changed(&leaf->node, s->version) ? 0 : nr;
 }
 
 /* Read entries of a leaf without cells, as mt_run_cells(). */
@@ -595,21 +602,19 @@ static unsigned int mt_run_blocks(const struct mt_spot *s, u64 head, struct kvt_
 static unsigned int mt_iter_run(struct mt_iter *it, struct kvt_pair *pairs, unsigned int max)
 {
 	struct mt_spot *s = it->now;
+	u64 head = s->off ? get_unaligned_be64(it->iter.key) : 0;
 	struct mt_entry e = { };
 	unsigned int nr;
-	u64 head;
 
 	max = min_t(unsigned int, max, s->left);
 	/* The slots are read after the permutation. */
 	if (mt_leaf_perm(s->leaf) != s->perm)
 		return 0;
 	kvt_park_loose(KVT_PARK_SCAN_SLOTS);
-	if (s->version & MT_CELLS) {
-		nr = mt_run_cells(s, pairs, max, &e);
-	} else {
-		head = s->off ? get_unaligned_be64(it->iter.key) : 0;
+	if (s->version & MT_CELLS)
+		nr = mt_run_cells(s, head, pairs, max, &e);
+	else
 		nr = mt_run_blocks(s, head, pairs, max, &e);
-	}
 	if (!nr)
 		return 0;
 	mt_iter_come(it, &e);
@@ -659,7 +664,7 @@ int mt_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max
 	if (IS_ERR_OR_NULL(value))
 		return PTR_ERR(value);
 	pairs->value = value;
-	pairs->head = mt_slice(iter->key, iter->len, 0);
+	pairs->head = mt_slice(iter->key, iter->len, kvt_value_is_cell(value) ? it->now->off : 0);
 	if (max == 1 || !it->now->left)
 		return 1;
 	return 1 + mt_iter_run(it, pairs + 1, max - 1);

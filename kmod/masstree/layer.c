@@ -40,6 +40,7 @@ enum mt_verdict {
 	MT_LAYER_AGAIN,		/* it is changing: check it once more */
 	MT_LAYER_SHRUNK,	/* it has another root, which may be thin */
 	MT_LAYER_GONE,		/* the layer above may be thin now */
+	MT_LAYER_CELL,		/* check it with a block for its only value, which is a cell */
 };
 
 /**
@@ -116,25 +117,90 @@ static void mt_layer_shrink(struct mt_tree *tree, struct mt_node *root, struct m
 		mt_unlock(&up->node, &mt_class_slot);
 }
 
-/* Change a layer if it is thin; its root and @child are locked.  Sets @stem to removed layers. */
-static enum mt_verdict mt_layer_judge(struct mt_tree *tree, struct mt_node *root,
-				      struct mt_node *child, struct mt_stem *stem)
+/*
+ * The layer that the worker checks.  If its only value is a cell, that needs a block in the layer
+ * above, where the rest of its key is compared.
+ */
+struct mt_look {
+	struct mt_tree *tree;
+	const u8 *key;			/* at least the first @off bytes of the layer's keys */
+	u32 off;			/* of the layer */
+	struct kvt_value *block;	/* NULL, or for a key of the layer, and charged */
+	struct mt_stem stem;		/* layers that were removed */
+};
+
+static void mt_look_free(struct mt_look *l)
+{
+	if (l->block)
+		kvt_quota_uncharge(l->tree->index.env.quota, kvt_value_charge(l->block));
+	kvt_value_free(l->block);
+	l->block = NULL;
+}
+
+/* Returns whether there are memory and, below the limit, room for a block. */
+static bool mt_look_alloc(struct mt_look *l)
+{
+	const struct kvt_index_env *env = &l->tree->index.env;
+	const struct kvt_mem mem = {
+		.memcg = env->memcg, .gfp = KVT_GFP_PROCESS | __GFP_ACCOUNT | __GFP_NOWARN,
+	};
+	const struct kvt_key prefix = { .data = l->key, .len = l->off };
+
+	l->block = kvt_value_alloc(&mem, &prefix,
+				   kvt_value_head_size(l->off + MT_SLICE) + KVT_CELL_MAX);
+	if (!l->block)
+		return false;
+	if (!kvt_quota_charge(env->quota, kvt_value_charge(l->block)))
+		return true;
+	kvt_value_free(l->block);
+	l->block = NULL;
+	return false;
+}
+
+/* Whether the first entry of a leaf, the only one, is a cell. */
+static bool mt_look_needs_block(const struct mt_leaf *leaf)
+{
+	return mt_perm_size(leaf->perm) && mt_slot_is_cell(leaf->slot[mt_perm_slot(leaf->perm, 0)]);
+}
+
+/* The only value of a leaf, in a block.  The leaf is locked. */
+static struct kvt_value *mt_look_value(struct mt_look *l, const struct mt_leaf *leaf)
+{
+	unsigned int n = mt_perm_slot(leaf->perm, 0);
+	struct kvt_value *block = l->block;
+	struct kvt_cell cell;
+
+	if (!mt_slot_is_cell(leaf->slot[n]))
+		return mt_slot_value(leaf->slot[n]);
+	kvt_value_set_cell(block, mt_slot_cell(leaf->slot[n], leaf->data[n],
+					       l->off + mt_leaf_rank(leaf, n), &cell));
+	put_unaligned_be64(leaf->slice[n], (u8 *)kvt_value_suffix(block, l->off));
+	kvt_stat_add(l->tree->index.env.stats, KVTREE_STAT_VALUE_BYTES, kvt_value_charge(block));
+	l->block = NULL;
+	return block;
+}
+
+/* Change a layer if it is thin; its root and @child are locked. */
+static enum mt_verdict mt_layer_judge(struct mt_look *l, struct mt_node *root,
+				      struct mt_node *child)
 {
 	if (mt_is_deleted(root) || !mt_is_root(root) || mt_layer_child(root) != child)
 		return MT_LAYER_AGAIN;
 	if (!mt_layer_is_thin(root))
 		return MT_LAYER_FINE;
 	if (child) {
-		mt_layer_shrink(tree, root, child);
+		mt_layer_shrink(l->tree, root, child);
 		return MT_LAYER_SHRUNK;
 	}
-	if (!mt_stem_lock(stem, mt_leaf(root)))
+	if (!l->block && mt_look_needs_block(mt_leaf(root)))
+		return MT_LAYER_CELL;
+	if (!mt_stem_lock(&l->stem, mt_leaf(root)))
 		return MT_LAYER_FINE;
 	if (mt_perm_size(mt_leaf(root)->perm))
-		mt_stem_collapse(stem);
+		mt_stem_collapse(&l->stem, mt_look_value(l, mt_leaf(root)));
 	else
-		mt_stem_remove(stem);
-	mt_stem_unlock(stem);
+		mt_stem_remove(&l->stem);
+	mt_stem_unlock(&l->stem);
 	return MT_LAYER_GONE;
 }
 
@@ -168,53 +234,44 @@ static void mt_layer_unlink(struct mt_tree *tree, struct mt_leaf *top)
 		trace_kvt_unlink(tree, gone - 1);
 }
 
-/* Check one layer, under rcu_read_lock().  Sets @off to the layer to check next. */
-static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root, u32 *off)
+/* Check one layer, under rcu_read_lock().  Sets @l->off to the layer to check next. */
+static enum mt_verdict mt_layer_look(struct mt_look *l, struct mt_node *root)
 {
-	struct mt_stem stem = { };
 	enum mt_verdict verdict;
 	struct mt_node *child = mt_layer_child(root);
 
+	l->stem = (struct mt_stem) { };
 	kvt_park_loose(KVT_PARK_LAYER_FOUND);
 	mt_hold();
 	mt_layer_lock(root, child);
-	verdict = mt_layer_judge(tree, root, child, &stem);
+	verdict = mt_layer_judge(l, root, child);
 	mt_layer_unlock(root, child);
 	mt_release();
 	if (verdict == MT_LAYER_SHRUNK || verdict == MT_LAYER_GONE)
-		mt_layer_retire(tree, root, *off, &stem);
+		mt_layer_retire(l->tree, root, l->off, &l->stem);
 	if (verdict == MT_LAYER_GONE)
-		mt_layer_unlink(tree, stem.top);
-	*off -= stem.layers * MT_SLICE;
+		mt_layer_unlink(l->tree, l->stem.top);
+	l->off -= l->stem.layers * MT_SLICE;
 	return verdict;
 }
 
-/*
- * Check the layer that the first @off bytes of @key lead to.  After a change, check what may be
- * thin now: the layer again, or the one above.
- */
-static void mt_layer_check(struct mt_tree *tree, const u8 *key, u32 off)
+static enum mt_verdict mt_layer_find(struct mt_look *l)
 {
+	const struct kvt_key prefix = { .data = l->key, .len = l->off };
 	enum mt_verdict verdict;
 	struct mt_probe probe;
 	struct mt_node *root;
 
-	for (;;) {
-		const struct kvt_key prefix = { .data = key, .len = off };
-
-		rcu_read_lock();
-		mt_probe_prepare(&probe, tree, &prefix);
-		root = mt_find_layer(&probe, off);
-		mt_probe_end(&probe);
-		if (IS_ERR(root))
-			verdict = MT_LAYER_AGAIN;
-		else
-			verdict = root ? mt_layer_look(tree, root, &off) : MT_LAYER_FINE;
-		rcu_read_unlock();
-		if (verdict == MT_LAYER_FINE)
-			return;
-		cond_resched();
-	}
+	rcu_read_lock();
+	mt_probe_prepare(&probe, l->tree, &prefix);
+	root = mt_find_layer(&probe, l->off);
+	mt_probe_end(&probe);
+	if (IS_ERR(root))
+		verdict = MT_LAYER_AGAIN;
+	else
+		verdict = root ? mt_layer_look(l, root) : MT_LAYER_FINE;
+	rcu_read_unlock();
+	return verdict;
 }
 
 static int mt_range_cmp(const u8 *a, u32 a_len, const u8 *b, u32 b_len)
@@ -244,6 +301,42 @@ static void mt_sweep_later(struct mt_tree *tree, const struct mt_range *range)
 	spin_unlock_bh(&tree->sweep_lock);
 }
 
+/* Have the worker sweep for a layer, which the first @off bytes of @key lead to. */
+static void mt_sweep_layer(struct mt_tree *tree, const u8 *key, u32 off)
+{
+	const u32 len = min(off, MT_SWEEP_KEY);
+	struct mt_range range = { .from_len = len, .to_len = len };
+
+	memcpy(range.from, key, len);
+	memcpy(range.to, key, len);
+	mt_sweep_later(tree, &range);
+}
+
+/*
+ * Check the layer that the first @off bytes of @key lead to.  After a change, check what may be
+ * thin now: the layer again, or the one above.  Returns false if it stays thin, since there is no
+ * memory or no room for a block: when the worker runs again, it sweeps for it.
+ */
+static bool mt_layer_check(struct mt_tree *tree, const u8 *key, u32 off)
+{
+	struct mt_look l = { .tree = tree, .key = key, .off = off };
+	enum mt_verdict verdict;
+
+	do {
+		verdict = mt_layer_find(&l);
+		if (verdict == MT_LAYER_CELL && !mt_look_alloc(&l)) {
+			mt_sweep_layer(tree, key, l.off);
+			return false;
+		}
+		/* The next layer has keys with fewer bytes in common. */
+		if (verdict == MT_LAYER_GONE)
+			mt_look_free(&l);
+		cond_resched();
+	} while (verdict != MT_LAYER_FINE);
+	mt_look_free(&l);
+	return true;
+}
+
 /* Whether a sweep continues after the iterator's position. */
 static bool mt_sweep_goes_on(const struct mt_tree *tree, const struct kvt_iter *iter,
 			     const struct mt_range *range)
@@ -262,7 +355,7 @@ static void mt_sweep_range(struct mt_tree *tree, const struct mt_range *range)
 	it = kzalloc(sizeof(*it), GFP_KERNEL);
 	if (!it) {
 		mt_sweep_later(tree, range);
-		queue_delayed_work(tree->index.env.wq, &tree->check_work, MT_CHECK_DELAY);
+		queue_delayed_work(tree->index.env.slow_wq, &tree->check_work, MT_CHECK_DELAY);
 		return;
 	}
 	it->iter.index = &tree->index;
@@ -277,8 +370,10 @@ static void mt_sweep_range(struct mt_tree *tree, const struct mt_range *range)
 			value = mt_iter_step(it, true, &it->iter.one.cell);
 		} while (!IS_ERR_OR_NULL(value) && ++nr < 256);
 		rcu_read_unlock();
-		if (value == ERR_PTR(-ESTALE))
-			mt_layer_check(tree, it->iter.key, it->iter.len);
+		/* A layer that stays thin has nothing below. */
+		if (value == ERR_PTR(-ESTALE) &&
+		    !mt_layer_check(tree, it->iter.key, it->iter.len))
+			it->iter.bound = KVT_PAST;
 		cond_resched();
 	} while (value && mt_sweep_goes_on(tree, &it->iter, range));
 	mt_layer_check(tree, NULL, 0);
@@ -320,7 +415,7 @@ static void mt_sweep_in_turn(struct mt_tree *tree)
 	struct mt_range range;
 
 	if (time_before(start, tree->sweep_due)) {
-		queue_delayed_work(tree->index.env.wq, &tree->check_work, MT_CHECK_DELAY);
+		queue_delayed_work(tree->index.env.slow_wq, &tree->check_work, MT_CHECK_DELAY);
 		return;
 	}
 	/* Clear sweep_needed before reading the tree: later removals set it again. */
@@ -379,17 +474,9 @@ static bool mt_check_queue(struct mt_tree *tree, const u8 *key, u32 off)
  */
 void mt_layer_check_later(struct mt_tree *tree, const u8 *key, u32 off)
 {
-	const u32 len = min(off, MT_SWEEP_KEY);
-	struct mt_range range;
-
-	if (!mt_check_queue(tree, key, off)) {
-		range.from_len = len;
-		range.to_len = len;
-		memcpy(range.from, key, len);
-		memcpy(range.to, key, len);
-		mt_sweep_later(tree, &range);
-	}
-	queue_delayed_work(tree->index.env.wq, &tree->check_work, MT_CHECK_DELAY);
+	if (!mt_check_queue(tree, key, off))
+		mt_sweep_layer(tree, key, off);
+	queue_delayed_work(tree->index.env.slow_wq, &tree->check_work, MT_CHECK_DELAY);
 }
 
 /**
@@ -406,8 +493,8 @@ void mt_layer_init(struct mt_tree *tree)
 }
 
 /**
- * mt_layer_exit() - stop the worker of a tree
- * @tree: the tree, which does not change any more
+ * mt_layer_exit() - stop the worker of a tree, unless that has been done
+ * @tree: the tree, which nobody changes any more
  *
  * Context: may sleep.
  */

@@ -49,7 +49,7 @@
  * pointer.
  *
  * **Cells.** A value that is column 0 alone, of up to eight bytes, needs no block if
- * its key ends in the first slice: the slot holds its version and its length, and
+ * its key ends in the leaf's layer: the slot holds its version and its length, and
  * another word of the leaf its data.  Such a value is a cell.  Readers copy it.  To
  * replace it, a writer sets the slot to MT_SLOT_BUSY, writes the data, and then the
  * slot.  A reader that finds another slot after it has read the data reads both again.
@@ -60,7 +60,9 @@
  *
  * Only some leaves have room for the data (MT_CELLS): the first one, and those made by
  * a split of a leaf that has a cell, or by a split to insert a value that might be one.
- * In other leaves, and in other layers, small values have blocks, too.
+ * In other leaves small values have blocks, too.  A layer begins without room, since most
+ * have few keys.  When a layer's last key moves to the layer above (layer.c), where it
+ * continues after its slice, a cell becomes a block.
  *
  * **Readers** take no lock and write nothing.  They run under RCU.  A reader
  * first reads a node's version, and waits while it is dirty (inserting,
@@ -219,6 +221,11 @@ static void mt_destroy_inner(struct mt_tree *tree, struct mt_inner *inner, struc
 	mt_inner_free(tree, inner);
 }
 
+static void mt_stop(struct kvt_index *index)
+{
+	mt_layer_exit(mt_tree(index));
+}
+
 /* Free everything below the root, without recursion, since layers can be deep. */
 static void mt_destroy(struct kvt_index *index)
 {
@@ -245,6 +252,7 @@ const struct kvt_index_ops kvt_masstree_ops = {
 	.iter_size = sizeof(struct mt_iter),
 	.cells = true,
 	.create = mt_create,
+	.stop = mt_stop,
 	.destroy = mt_destroy,
 	.get = mt_get,
 	.get_batch = mt_get_batch,

@@ -53,7 +53,6 @@ int mt_node_init(void)
 	/* See MT_SLOT_LAYER. */
 	BUILD_BUG_ON(sizeof(unsigned long) != sizeof(u64));
 	BUILD_BUG_ON(KVT_CELL_VERSION_END << 4);
-	BUILD_BUG_ON(KVT_CELL_KEY_MAX > MT_SLICE);
 	/* See mt_table_ref(). */
 	BUILD_BUG_ON(SMP_CACHE_BYTES % 64);
 

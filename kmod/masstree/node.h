@@ -75,7 +75,7 @@ struct mt_node {
  * keys with the same slice and more bytes, and one load of it tells whether it holds a
  * value or a layer.
  *
- * Only leaves of the first layer have cells, for keys that end there.
+ * Cells are for keys that end in the leaf's layer.
  */
 struct mt_leaf {
 	struct mt_node node;

@@ -143,7 +143,7 @@ static bool mt_prefix_take(struct mt_prefix *p, const struct mt_prefix_leaf *see
 		value = mt_prefix_beyond(p, seen->beyond);
 	}
 	if (!value)
-		value = mt_slot_take(seen->within, seen->data, seen->rank, p->cell);
+		value = mt_slot_take(seen->within, seen->data, p->off + seen->rank, p->cell);
 	if (value)
 		p->best = value;
 	return value;

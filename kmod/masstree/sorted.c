@@ -36,11 +36,13 @@ static bool mt_fill_one(struct mt_filling *f, const struct kvt_insert *insert)
 	f->full = mt_perm_size(f->perm) == MT_LEAF_WIDTH;
 	if (f->full || !mt_fill_place(f, slice, rank, &at))
 		return false;
-	if (kvt_value_is_cell(insert->value) &&
-	    (f->off || rank == MT_RANK_LONG || !mt_has_cells(leaf)))
+	if (kvt_value_is_cell(insert->value) && (rank == MT_RANK_LONG || !mt_has_cells(leaf)))
 		return false;
+	if (!kvt_value_is_cell(insert->value) && rank != MT_RANK_LONG && mt_has_cells(leaf) &&
+	    kvt_value_fits_cell(insert->value))
+		kvt_index_learn_cell(&f->tree->index, insert->key.len, true);
 	mt_note_length(f->tree, &insert->key);
-	mt_note_cell(f->tree, insert->value);
+	mt_note_cell(f->tree, insert->value, f->off);
 	slot = mt_value_to_slot(insert->value, &data);
 	n = mt_perm_slot(f->perm, mt_perm_size(f->perm));
 	/* As in mt_insert_slot(): readers of an older permutation must retry. */
@@ -118,7 +120,7 @@ static unsigned int mt_insert_first(struct kvt_index *index, const struct kvt_in
 		.key = inserts->key,
 		.gfp = gfp,
 		.may_insert = true,
-		.wants_cell = kvt_value_is_cell(inserts->value),
+		.wants_cell = kvt_value_fits_cell(inserts->value),
 	};
 	struct mt_change *c = mt_change(&change);
 	unsigned int done = 0;
@@ -127,7 +129,7 @@ static unsigned int mt_insert_first(struct kvt_index *index, const struct kvt_in
 	c->nr_inserts = *full ? nr : 1;
 	if (mt_begin(&change))
 		goto out;
-	if (change.old || change.wants_cell != change.takes_cell) {
+	if (change.old || (kvt_value_is_cell(inserts->value) && !change.takes_cell)) {
 		mt_abort(&change);
 		goto out;
 	}

@@ -121,13 +121,12 @@ void mt_stem_remove(struct mt_stem *stem)
 /**
  * mt_stem_collapse() - replace a stem by the value that it leads to
  * @stem: from mt_stem_lock(), of a leaf with a value
+ * @value: that value, in a block
  */
-void mt_stem_collapse(struct mt_stem *stem)
+void mt_stem_collapse(struct mt_stem *stem, struct kvt_value *value)
 {
-	struct mt_leaf *leaf = stem->leaf;
-
 	kvt_park(KVT_PARK_COLLAPSE_LOCKED);
-	mt_leaf_set_slot(stem->top, stem->slot, leaf->slot[mt_perm_slot(leaf->perm, 0)]);
+	mt_leaf_set_slot(stem->top, stem->slot, (unsigned long)value);
 	kvt_park(KVT_PARK_COLLAPSE_PUBLISHED);
 	mt_stem_mark(stem);
 	kvt_park(KVT_PARK_COLLAPSE_MARKED);

@@ -44,7 +44,7 @@ struct mt_tree {
 	/* What lookups read. */
 	struct mt_node *root;		/* of the first layer */
 	struct mt_table *table;		/* that leads into it, or NULL: see table.c */
-	bool cells;			/* there have been cells */
+	bool cells[2];			/* there have been cells in the first layer, in others */
 	/* Bit n: there has been a key of n bytes, at most a slice. */
 	unsigned long short_lens;
 
@@ -151,11 +151,11 @@ static inline void mt_note_length(struct mt_tree *tree, const struct kvt_key *ke
 		set_bit(key->len, &tree->short_lens);
 }
 
-/* Note that there is a cell before readers can find it. */
-static inline void mt_note_cell(struct mt_tree *tree, const struct kvt_value *value)
+/* Note that there is a cell in the layer at @off before readers can find it. */
+static inline void mt_note_cell(struct mt_tree *tree, const struct kvt_value *value, u32 off)
 {
-	if (kvt_value_is_cell(value) && unlikely(!READ_ONCE(tree->cells)))
-		WRITE_ONCE(tree->cells, true);
+	if (kvt_value_is_cell(value) && unlikely(!READ_ONCE(tree->cells[!!off])))
+		WRITE_ONCE(tree->cells[!!off], true);
 }
 
 /* node.c */
@@ -222,7 +222,7 @@ static __always_inline struct mt_node *mt_inner_child(struct mt_inner *inner, u6
 /* Whether leaves of a layer may have cells. */
 static __always_inline bool mt_may_have_cells(const struct mt_tree *tree, u32 off)
 {
-	return !off && READ_ONCE(tree->cells);
+	return READ_ONCE(tree->cells[!!off]);
 }
 
 /* lookup.c */
@@ -266,7 +266,7 @@ struct mt_stem {
 
 bool mt_stem_lock(struct mt_stem *stem, struct mt_leaf *leaf);
 void mt_stem_remove(struct mt_stem *stem);
-void mt_stem_collapse(struct mt_stem *stem);
+void mt_stem_collapse(struct mt_stem *stem, struct kvt_value *value);
 void mt_stem_unlock(struct mt_stem *stem);
 void mt_stem_retire(struct mt_tree *tree, const struct mt_stem *stem);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Cells: small values in the leaves of a Masstree's first layer. */
+/* Cells: small values in the leaves of a Masstree. */
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
@@ -92,7 +92,7 @@ static void expect_scan(struct kunit *test, struct kt *kt, u32 key_len, u32 len,
 static void expect_one(struct kunit *test, struct kt *kt, const struct kvt_key *key, u32 len,
 		       u64 version)
 {
-	static const u8 longer[KVT_CELL_KEY_MAX + 2];
+	static const u8 longer[KVT_KEY_HEAD + 2];
 	struct kvt_lookup lookup = { .key = *key };
 	struct kvt_cell cell;
 
@@ -111,11 +111,11 @@ static void expect_one(struct kunit *test, struct kt *kt, const struct kvt_key *
 static void cells_are_read_as_they_were_put(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test, KT_CELLS_ALL);
-	static const u8 zeros[KVT_CELL_KEY_MAX];
+	static const u8 zeros[KVT_KEY_HEAD];
 	u64 version = 0;
 	u32 key_len, len;
 
-	for (key_len = 0; key_len <= KVT_CELL_KEY_MAX; key_len++) {
+	for (key_len = 0; key_len <= KVT_KEY_HEAD; key_len++) {
 		struct kvt_key key = KT_BYTES(zeros, key_len);
 
 		for (len = 0; len <= KVT_CELL_MAX; len++) {
@@ -130,17 +130,172 @@ static void cells_are_read_as_they_were_put(struct kunit *test)
 	}
 }
 
-static void values_of_longer_keys_have_blocks(struct kunit *test)
+static void values_of_keys_that_continue_after_a_leaf_have_blocks(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test, KT_CELLS_ALL);
 
 	KUNIT_EXPECT_EQ(test, 0, put_cell(kt, &KT_KEY("12345678"), 1, 8, DATA));
 	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, put_cell(kt, &KT_KEY("123456789"), 1, 8, DATA));
-	/* In a layer of their own as well, where they end. */
+	/* In a small layer as well, where they end. */
 	KUNIT_EXPECT_EQ(test, 0, kt_put(kt, &KT_KEY("123456789"), NULL));
 	KUNIT_EXPECT_EQ(test, 0, kt_put(kt, &KT_KEY("12345678a"), NULL));
 	KUNIT_EXPECT_EQ(test, 1, kt_stat(kt, KVTREE_STAT_LAYERS));
 	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, put_cell(kt, &KT_KEY("12345678b"), 1, 8, DATA));
+}
+
+#define LAYER_KEYS	(3 * LEAF)
+
+/* The nth key of those that have @prefix bytes in common: its last bytes, one to eight, differ. */
+static struct kvt_key layer_key(u8 *bytes, u32 prefix, u32 i)
+{
+	memset(bytes, 'p', prefix);
+	put_unaligned_be64((u64)(i + 1) << 56 | i, bytes + prefix);
+	return KT_BYTES(bytes, prefix + 1 + i % 8);
+}
+
+static u32 layer_fill(struct kt *kt, u8 *bytes, u32 prefix)
+{
+	struct kvt_key key;
+	u32 i, cells = 0;
+	struct kvt_cell room;
+	struct kvt_value *v;
+
+	for (i = 0; i < LAYER_KEYS; i++) {
+		key = layer_key(bytes, prefix, i);
+		KUNIT_ASSERT_EQ(kt->test, 0, kt_put(kt, &key, NULL));
+	}
+	for (i = 0; i < LAYER_KEYS; i++) {
+		key = layer_key(bytes, prefix, i);
+		rcu_read_lock();
+		v = kt->ops->get(kt->index, &key, &room);
+		if (!IS_ERR_OR_NULL(v) && kvt_value_is_cell(v))
+			cells++;
+		rcu_read_unlock();
+	}
+	return cells;
+}
+
+static u8 *layer_bytes(struct kunit *test)
+{
+	u8 *bytes = kunit_kzalloc(test, KVTREE_KEY_MAX + 8, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, bytes);
+	return bytes;
+}
+
+/* Looked up alone and in a batch, as a prefix of a longer key, and in scans, which verify all. */
+static void long_keys_have_cells_where_they_end(struct kunit *test)
+{
+	static const u32 prefixes[] = { 8, 16, 40, KVTREE_KEY_MAX - 8 };
+	u8 *bytes = layer_bytes(test);
+	struct kvt_lookup lookup;
+	struct kvt_cell cell;
+	struct kvt_key key;
+	struct kt *kt;
+	u32 p, i;
+
+	for (p = 0; p < ARRAY_SIZE(prefixes); p++) {
+		kt = open_masstree(test, KT_CELLS_ALL);
+		KUNIT_EXPECT_GT(test, layer_fill(kt, bytes, prefixes[p]), LEAF);
+		for (i = 0; i < LAYER_KEYS; i++) {
+			key = layer_key(bytes, prefixes[p], i);
+			KUNIT_EXPECT_EQ(test, 0, kt_get(kt, &key, NULL));
+			lookup = (struct kvt_lookup) { .key = key };
+			rcu_read_lock();
+			kt->ops->get_batch(kt->index, &lookup, &cell, 1);
+			KUNIT_EXPECT_EQ(test, 0, kt_check(lookup.value, &key, NULL));
+			KUNIT_EXPECT_EQ(test, key.len, kt_get_prefix_rcu(kt, &key, NULL));
+			if (key.len % 8) {
+				key.len++;
+				bytes[key.len - 1] = 0xff;
+				KUNIT_EXPECT_EQ(test, key.len - 1,
+						kt_get_prefix_rcu(kt, &key, NULL));
+			}
+			rcu_read_unlock();
+		}
+		KUNIT_EXPECT_EQ(test, LAYER_KEYS, kt_count(kt, false));
+		KUNIT_EXPECT_EQ(test, LAYER_KEYS, kt_count(kt, true));
+	}
+}
+
+/* Leave only the last key, whose value is a cell, in a layer.  Returns its version. */
+static u64 leave_one_cell(struct kt *kt, u8 *bytes, u32 prefix)
+{
+	struct kvt_key key;
+	u64 version = 0;
+	u32 i;
+
+	KUNIT_EXPECT_GT(kt->test, layer_fill(kt, bytes, prefix), 0);
+	KUNIT_EXPECT_EQ(kt->test, prefix / 8, kt_stat(kt, KVTREE_STAT_LAYERS));
+	for (i = 0; i + 1 < LAYER_KEYS; i++) {
+		key = layer_key(bytes, prefix, i);
+		KUNIT_ASSERT_EQ(kt->test, 0, kt_del(kt, &key, NULL));
+	}
+	key = layer_key(bytes, prefix, i);
+	KUNIT_EXPECT_EQ(kt->test, 0, kt_get(kt, &key, &version));
+	return version;
+}
+
+/* Its value gets a block in the layer above. */
+static void a_layer_of_one_cell_collapses(struct kunit *test)
+{
+	static const u32 prefixes[] = { 8, 40, KVTREE_KEY_MAX - 8 };
+	u8 *bytes = layer_bytes(test);
+	u64 before, after;
+	struct kvt_key key;
+	struct kt *kt;
+	u32 p;
+
+	for (p = 0; p < ARRAY_SIZE(prefixes); p++) {
+		kt = open_masstree(test, KT_CELLS_ALL);
+		before = leave_one_cell(kt, bytes, prefixes[p]);
+		kt->ops->sweep(kt->index);
+		KUNIT_EXPECT_EQ(test, 0, kt_stat(kt, KVTREE_STAT_LAYERS));
+		KUNIT_EXPECT_EQ(test, 1, kt_stat(kt, KVTREE_STAT_LEAF_NODES));
+		KUNIT_EXPECT_GT(test, kt_stat(kt, KVTREE_STAT_VALUE_BYTES), 0);
+		key = layer_key(bytes, prefixes[p], LAYER_KEYS - 1);
+		KUNIT_EXPECT_EQ(test, 0, kt_get(kt, &key, &after));
+		KUNIT_EXPECT_EQ(test, before, after);
+		KUNIT_EXPECT_EQ(test, 1, kt_count(kt, false));
+		KUNIT_EXPECT_EQ(test, 0, kt_put(kt, &key, NULL));
+		KUNIT_EXPECT_EQ(test, 0, kt_del(kt, &key, NULL));
+	}
+}
+
+static void run_worker(struct kt *kt)
+{
+	struct mt_tree *tree = mt_tree(kt->index);
+
+	/* It need not wait until it may sweep. */
+	tree->sweep_due = jiffies;
+	enable_delayed_work(&tree->check_work);
+	queue_delayed_work(kt->wq, &tree->check_work, 0);
+	flush_delayed_work(&tree->check_work);
+	disable_delayed_work_sync(&tree->check_work);
+}
+
+/* There is no room for the block.  Later there is, and the worker remembers the layer. */
+static void a_layer_of_one_cell_stays_at_the_limit(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test, KT_CELLS_ALL);
+	u8 *bytes = layer_bytes(test);
+	struct kvt_key key;
+	u64 before, after;
+
+	disable_delayed_work_sync(&mt_tree(kt->index)->check_work);
+	before = leave_one_cell(kt, bytes, 8);
+	kvt_quota_limit(&kt->quota, 1, U64_MAX);
+	run_worker(kt);
+	KUNIT_EXPECT_EQ(test, 1, kt_stat(kt, KVTREE_STAT_LAYERS));
+	KUNIT_EXPECT_EQ(test, 0, kt_stat(kt, KVTREE_STAT_VALUE_BYTES));
+	key = layer_key(bytes, 8, LAYER_KEYS - 1);
+	KUNIT_EXPECT_EQ(test, 0, kt_get(kt, &key, &after));
+	KUNIT_EXPECT_EQ(test, before, after);
+	kvt_quota_limit(&kt->quota, U64_MAX, U64_MAX);
+	run_worker(kt);
+	KUNIT_EXPECT_EQ(test, 0, kt_stat(kt, KVTREE_STAT_LAYERS));
+	KUNIT_EXPECT_EQ(test, 0, kt_get(kt, &key, &after));
+	KUNIT_EXPECT_EQ(test, before, after);
 }
 
 /* A full leaf, and no room below the limit. */
@@ -558,8 +713,8 @@ static void fill_layer(enum kvt_park at)
 	}
 }
 
-/* The memory was for a leaf of the first layer, but now a leaf of another layer splits. */
-static void no_leaf_of_another_layer_has_room_for_cells(struct kunit *test)
+/* The memory was for a leaf with cells, but now one without any splits, for a block. */
+static void a_leaf_without_cells_splits_into_two(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test, KT_CELLS_ALL);
 	u64 leaves;
@@ -567,6 +722,7 @@ static void no_leaf_of_another_layer_has_room_for_cells(struct kunit *test)
 
 	for (c = 'a'; c < 'a' + LEAF; c++)
 		KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_BYTES(&c, 1), NULL));
+	kt->cells = KT_CELLS_NONE;
 	hooked.kt = kt;
 	hooked.passed = 0;
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, clear_hooks, NULL));
@@ -585,7 +741,10 @@ static void no_leaf_of_another_layer_has_room_for_cells(struct kunit *test)
 
 static struct kunit_case cell_cases[] = {
 	KUNIT_CASE(cells_are_read_as_they_were_put),
-	KUNIT_CASE(values_of_longer_keys_have_blocks),
+	KUNIT_CASE(values_of_keys_that_continue_after_a_leaf_have_blocks),
+	KUNIT_CASE(long_keys_have_cells_where_they_end),
+	KUNIT_CASE(a_layer_of_one_cell_collapses),
+	KUNIT_CASE(a_layer_of_one_cell_stays_at_the_limit),
 	KUNIT_CASE(cells_are_replaced_where_there_is_no_memory),
 	KUNIT_CASE(leaves_have_room_for_cells_where_there_are_some),
 	KUNIT_CASE(a_split_for_a_block_takes_cells_along),
@@ -595,7 +754,7 @@ static struct kunit_case cell_cases[] = {
 	KUNIT_CASE(a_run_does_not_take_a_cell_that_changes),
 	KUNIT_CASE(a_slot_that_another_key_has_got_is_not_taken_for_the_same),
 	KUNIT_CASE(only_the_cell_that_is_written_is_busy),
-	KUNIT_CASE(no_leaf_of_another_layer_has_room_for_cells),
+	KUNIT_CASE(a_leaf_without_cells_splits_into_two),
 	{}
 };
 

@@ -24,15 +24,29 @@ static atomic_t kt_indexes;
 /* The free function of the module under test. */
 static kvt_free_values_fn kt_real_free;
 
+/* Whether the engine has made this block of a cell.  Those of kt_value_new() are larger. */
+static bool kt_was_cell(const struct kvt_value *value)
+{
+	size_t size = kvt_value_head_size(value->key_len) + KVT_CELL_MAX;
+
+	return kvt_value_fits_cell(value) && value->room == kvt_mem_size(size);
+}
+
+static void kt_uncount(const struct kvt_value *value)
+{
+	if (kt_was_cell(value))
+		return;
+	atomic_long_dec(&kt_values);
+	atomic_long_sub(kvt_value_charge(value), &kt_value_bytes);
+}
+
 /* The low bits of a bag's entries say how to free them. */
 static void kt_counting_free(void **values, unsigned int nr)
 {
 	unsigned int i;
 
-	atomic_long_sub(nr, &kt_values);
 	for (i = 0; i < nr; i++)
-		atomic_long_sub(kvt_value_charge((void *)((unsigned long)values[i] & ~7ul)),
-				&kt_value_bytes);
+		kt_uncount((void *)((unsigned long)values[i] & ~7ul));
 	kt_real_free(values, nr);
 }
 
@@ -40,8 +54,7 @@ static void kt_value_drop(struct kvt_value *value)
 {
 	if (!value)
 		return;
-	atomic_long_dec(&kt_values);
-	atomic_long_sub(kvt_value_charge(value), &kt_value_bytes);
+	kt_uncount(value);
 	kvt_value_free(value);
 }
 
@@ -112,16 +125,16 @@ static u32 kt_cell_len(u64 hash)
 	return (hash >> 8) % (KVT_CELL_MAX + 2);
 }
 
+/* Whether a value has what kt_cell_make() gives to a cell. */
 static bool kt_cell_ok(const struct kvt_value *value, const struct kvt_key *key)
 {
 	u64 hash = kt_hash(key, value->version);
-	u32 len = kt_cell_len(hash);
+	u32 len;
 
-	if (len > KVT_CELL_MAX)
-		return value->key_len == key->len && !kvt_value_ncols(value) &&
-		       value->size == sizeof(*value);
-	return value->key_len == key->len && kvt_value_plain(value) &&
-	       value->size == sizeof(*value) + len && !memcmp(value->body, &hash, len);
+	if (kt_cell_len(hash) > KVT_CELL_MAX || !kvt_value_plain(value))
+		return kt_cell_len(hash) > KVT_CELL_MAX && !kvt_value_ncols(value);
+	return !memcmp(kvt_value_plain_data(value, &len), &hash, kt_cell_len(hash)) &&
+	       len == kt_cell_len(hash);
 }
 
 /**
@@ -137,14 +150,15 @@ bool kt_value_ok(const struct kvt_value *value, const struct kvt_key *key)
 	u32 i, len = kt_value_len(key);
 	u64 word;
 
-	if (kvt_value_is_cell(value))
-		return kt_cell_ok(value, key);
-	if (value->key_len != key->len || !kvt_value_plain(value) ||
-	    value->size != kvt_value_head_size(key->len) + len)
+	if (value->key_len != key->len)
 		return false;
-	if (key->len > KVT_KEY_HEAD &&
+	if (!kvt_value_is_cell(value) && key->len > KVT_KEY_HEAD &&
 	    memcmp(kvt_value_suffix(value, KVT_KEY_HEAD), key->data + KVT_KEY_HEAD,
 		   key->len - KVT_KEY_HEAD))
+		return false;
+	if (kvt_value_fits_cell(value))
+		return kt_cell_ok(value, key);
+	if (!kvt_value_plain(value) || value->size != kvt_value_head_size(key->len) + len)
 		return false;
 	if (get_unaligned((u64 *)data) != value->version)
 		return false;
@@ -229,14 +243,24 @@ static void kt_audit(struct kt *kt)
 		KUNIT_EXPECT_EQ(kt->test, 0, kt_unaccounted(kt));
 }
 
+/* Of all values, only blocks that the engine has made are charged to the limit here. */
+static void kt_uncharge(struct kt *kt, u64 bytes)
+{
+	kvt_quota_uncharge(&kt->quota, bytes);
+	kvt_stat_add(&kt->stats, KVTREE_STAT_VALUE_BYTES, -(s64)bytes);
+}
+
 /* Destroy the index and expect that nothing of it is left. */
 static void kt_release(void *arg)
 {
 	struct kt *kt = arg;
 
 	synchronize_rcu();
+	if (kt->ops->stop)
+		kt->ops->stop(kt->index);
 	kt_audit(kt);
 	kt->ops->destroy(kt->index);
+	kt_uncharge(kt, kt_stat(kt, KVTREE_STAT_VALUE_BYTES));
 	KUNIT_EXPECT_EQ(kt->test, 0, kt_stat(kt, KVTREE_STAT_LEAF_NODES));
 	KUNIT_EXPECT_EQ(kt->test, 0, kt_stat(kt, KVTREE_STAT_LEAF_BYTES));
 	KUNIT_EXPECT_EQ(kt->test, 0, kt_stat(kt, KVTREE_STAT_INNER_NODES));
@@ -382,7 +406,7 @@ static int kt_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *ke
 		.gfp = gfp | __GFP_ACCOUNT,
 		.may_insert = c->value,
 		.removes = !c->value,
-		.wants_cell = c->value && kvt_cell_fits(key->len, 0),
+		.wants_cell = c->value && kt->cells != KT_CELLS_NONE,
 	};
 	c->bag = kvt_bag_get(&kt->reclaim, gfp);
 	if (c->bag)
@@ -484,6 +508,8 @@ static int kt_try_commit(struct kt_change *c, u64 *version)
 	if (version)
 		*version = v;
 	if (kvt_value_has_block(old)) {
+		if (kt_was_cell(old))
+			kt_uncharge(kt, kvt_value_charge(old));
 		kvt_value_retire(&kt->reclaim, c->bag, old, NULL);
 		c->bag = NULL;
 	}
@@ -576,7 +602,7 @@ static int kt_sorted_add(struct kt *kt, struct kt_sorted *s, const struct kvt_ke
 	struct kvt_insert *insert = &s->inserts[s->nr];
 
 	*insert = (struct kvt_insert) { .key = *key };
-	if (kt->ops->cells && kvt_cell_fits(key->len, 0))
+	if (kvt_index_may_cell(kt->index, key->len))
 		insert->value = kt_cell_make(kt, key, version, &s->cells[s->nr]);
 	if (!insert->value) {
 		insert->value = kt_value_new(key, GFP_KERNEL);
@@ -906,12 +932,15 @@ int kt_cursor_next(struct kt_cursor *cur)
 /* Is the iterator's position the key of a pair? */
 static bool kt_is_at(const struct kvt_iter *iter, const struct kvt_pair *pair)
 {
-	u32 len = pair->value->key_len;
+	u32 len = pair->value->key_len, at = 0;
+	bool cell = kvt_value_is_cell(pair->value);
 	u8 head[KVT_KEY_HEAD];
 
+	if (cell && len)
+		at = (len - 1) / KVT_KEY_HEAD * KVT_KEY_HEAD;
 	put_unaligned_be64(pair->head, head);
-	return iter->len == len && !memcmp(iter->key, head, min(len, KVT_KEY_HEAD)) &&
-	       (len <= KVT_KEY_HEAD ||
+	return iter->len == len && !memcmp(iter->key + at, head, min(len - at, KVT_KEY_HEAD)) &&
+	       (len <= KVT_KEY_HEAD || cell ||
 		!memcmp(iter->key + KVT_KEY_HEAD, kvt_value_suffix(pair->value, KVT_KEY_HEAD),
 			len - KVT_KEY_HEAD));
 }
@@ -931,7 +960,7 @@ static int kt_run(struct kt_cursor *cur, unsigned int *left, kt_record_fn fn, vo
 		return -EILSEQ;
 	*left -= nr;
 	for (i = 0; i < nr && !err; i++) {
-		iter->len = kvt_pair_key(&pairs[i], iter->key);
+		iter->len = kvt_pair_key(iter, &pairs[i], iter->key);
 		key = kt_cursor_key(cur);
 		err = kt_check(pairs[i].value, &key, &cur->version) ?: fn(cur, arg);
 	}

@@ -93,7 +93,8 @@ static int change(struct kvt_store *store, enum kvtree_opcode opcode)
 	int err;
 
 	if (opcode == KVTREE_OP_PUT) {
-		write.value = kt_value_of(&write.key, "v", 1);
+		/* Too large for a cell. */
+		write.value = kt_value_of(&write.key, "nine more", 9);
 		if (!write.value)
 			return -ENOMEM;
 	}
@@ -145,8 +146,8 @@ static void a_writer_that_begins_again_has_no_values_of_others(struct kunit *tes
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 }
 
-/* Put a four-byte number, with the data loaded as callers load it. */
-static int put_small(struct kvt_store *store, const struct kvt_key *key, u32 number)
+/* Put some bytes of a number, with the data loaded as callers load it. */
+static int put_bytes(struct kvt_store *store, const struct kvt_key *key, u64 number, u32 len)
 {
 	const struct kvt_op_ctx ctx = { .store = store, .gfp = KVT_GFP_PROCESS };
 	const struct kvt_mem mem = { .gfp = GFP_KERNEL };
@@ -155,15 +156,19 @@ static int put_small(struct kvt_store *store, const struct kvt_key *key, u32 num
 	u8 *data;
 	int err;
 
-	write.value = kvt_value_make_whole(&mem, key, sizeof(number), &data,
-					   kvt_write_cell(&ctx, &write));
+	write.value = kvt_value_make_whole(&mem, key, len, &data, kvt_write_cell(&ctx, &write));
 	if (!write.value)
 		return -ENOMEM;
-	put_unaligned(number, (u32 *)data);
+	memcpy(data, &number, len);
 	err = kvt_write(&ctx, &write);
 	if (err)
 		kvt_value_free(write.value);
 	return err;
+}
+
+static int put_small(struct kvt_store *store, const struct kvt_key *key, u32 number)
+{
+	return put_bytes(store, key, number, sizeof(number));
 }
 
 /* The version under a key, if @number exists. */
@@ -246,6 +251,168 @@ static void small_values_are_put_where_there_is_no_room_for_cells(struct kunit *
 	kvt_store_put(store);
 }
 
+#define PREFIX		24	/* bytes that long keys have in common */
+#define LONG_KEYS	500
+
+static struct kvt_key long_key(u8 *bytes, u32 i)
+{
+	memset(bytes, 'p', PREFIX);
+	put_unaligned_be64(i, bytes + PREFIX);
+	return KT_BYTES(bytes, PREFIX + 8);
+}
+
+/* Put numbers under long keys.  Returns how many are in cells. */
+static u32 put_long_keys(struct kvt_store *store, struct kunit *test, u32 number)
+{
+	u8 bytes[PREFIX + 8];
+	struct kvt_key key;
+	u32 i, cells = 0;
+	bool cell;
+
+	for (i = 0; i < LONG_KEYS; i++) {
+		key = long_key(bytes, i);
+		KUNIT_ASSERT_EQ(test, 0, put_small(store, &key, i + number));
+	}
+	for (i = 0; i < LONG_KEYS; i++) {
+		key = long_key(bytes, i);
+		KUNIT_EXPECT_NE(test, 0, small_version(store, &key, i + number, &cell));
+		cells += cell;
+	}
+	return cells;
+}
+
+/* In the layer where they end, all but those of the first leaves. */
+static void small_values_of_long_keys_are_in_cells(struct kunit *test)
+{
+	struct kvt_store *store = store_make(test);
+	u32 least = store->index->ops->cells ? LONG_KEYS - 64 : 0;
+
+	KUNIT_EXPECT_GE(test, put_long_keys(store, test, 0), least);
+	KUNIT_EXPECT_GE(test, put_long_keys(store, test, 1), least);
+	if (least)
+		KUNIT_EXPECT_LT(test, kvt_quota_bytes(&store->quota), 50 * LONG_KEYS);
+	kvt_store_destroy(STORE);
+	kvt_store_put(store);
+}
+
+/* Have the guess for a key on this CPU be wrong or right. */
+static void guess(struct kvt_store *store, const struct kvt_key *key, bool takes)
+{
+	preempt_disable();
+	kvt_index_learn_cell(store->index, key->len, takes);
+	preempt_enable();
+}
+
+/* The writer has prepared a block for a cell's key, or a cell for that of a block. */
+static void small_values_are_not_refused_because_of_a_wrong_guess(struct kunit *test)
+{
+	struct kvt_store *store;
+	u8 bytes[PREFIX + 8];
+	struct kvt_key key;
+	bool cell, was;
+	u32 i;
+
+	/* Guesses are of a CPU. */
+	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
+	store = store_make(test);
+	put_long_keys(store, test, 0);
+	kvt_quota_limit(&store->quota, kvt_quota_bytes(&store->quota), U64_MAX);
+	for (i = 0; i < LONG_KEYS; i++) {
+		key = long_key(bytes, i);
+		small_version(store, &key, i, &was);
+		guess(store, &key, !was);
+		KUNIT_EXPECT_EQ(test, 0, put_small(store, &key, 7));
+		KUNIT_EXPECT_NE(test, 0, small_version(store, &key, 7, &cell));
+		/* A block that a split has moved to where cells are becomes one. */
+		KUNIT_EXPECT_GE(test, cell, was);
+		KUNIT_EXPECT_EQ(test, cell, kvt_index_may_cell(store->index, key.len));
+	}
+	kvt_store_destroy(STORE);
+	kvt_store_put(store);
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+}
+
+/* Of any size that a cell may have, and of none, in a place that takes no cells. */
+static void small_blocks_take_the_same_whatever_was_guessed(struct kunit *test)
+{
+	const struct kvt_key key = KT_KEY("a key that is alone");
+	struct kvt_store *store;
+	u32 len;
+
+	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
+	store = store_make(test);
+	for (len = 0; len <= KVT_CELL_MAX; len++) {
+		kvt_quota_limit(&store->quota, U64_MAX, U64_MAX);
+		guess(store, &key, false);
+		KUNIT_EXPECT_EQ(test, 0, put_bytes(store, &key, 1, len));
+		kvt_quota_limit(&store->quota, kvt_quota_bytes(&store->quota), U64_MAX);
+		guess(store, &key, true);
+		KUNIT_EXPECT_EQ(test, 0, put_bytes(store, &key, 2, len));
+	}
+	kvt_store_destroy(STORE);
+	kvt_store_put(store);
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+}
+
+static int put_columns(struct kvt_store *store, const struct kvt_key *key,
+		       struct kvt_column *cols, unsigned int nr)
+{
+	const struct kvt_op_ctx ctx = { .store = store, .gfp = KVT_GFP_PROCESS };
+	struct kvtree_op op = { .opcode = KVTREE_OP_PUT, .flags = KVTREE_F_COLS, .ncols = nr };
+	struct kvt_write write = { .op = &op, .key = *key, .cols = cols, .ncols = nr };
+
+	return kvt_write(&ctx, &write);
+}
+
+static struct {
+	struct kvt_store *store;
+	struct kvt_key key;
+	unsigned int puts;
+} overtaking;
+
+/* Another writer puts a small value between the preparation of this one and its place. */
+static int overtaken_begin(struct kvt_change *change)
+{
+	if (overtaking.puts) {
+		overtaking.puts--;
+		overtaking.store->index->ops = noting.of;
+		put_bytes(overtaking.store, &overtaking.key, 5, 8);
+		overtaking.store->index->ops = &noting.ops;
+	}
+	return noting.of->begin(change);
+}
+
+/* At the limit, a merge that makes a cell of a cell is not refused, however it was prepared. */
+static void a_merge_that_is_overtaken_does_not_grow_a_cell(struct kunit *test)
+{
+	struct kvt_store *store = store_make(test);
+	static const u8 data[8];
+	struct kvt_column cols[] = {
+		{ .id = 0, .len = sizeof(data), .data = data },
+		{ .id = 5, .len = sizeof(data), .data = data },
+	};
+	u8 bytes[200];
+	u32 i;
+
+	memset(bytes, 'p', sizeof(bytes));
+	for (i = 0; i < 100; i++) {
+		put_unaligned_be64(i, bytes + sizeof(bytes) - 8);
+		KUNIT_ASSERT_EQ(test, 0, put_small(store, &KT_BYTES(bytes, sizeof(bytes)), i));
+	}
+	overtaking.store = store;
+	overtaking.key = KT_BYTES(bytes, sizeof(bytes));
+	KUNIT_EXPECT_EQ(test, 0, put_columns(store, &overtaking.key, cols, 2));
+	overtaking.puts = 1;
+	noting.ops.begin = overtaken_begin;
+	store->index->ops = &noting.ops;
+	kvt_quota_limit(&store->quota, store->index->ops->cells ? 1 : U64_MAX, U64_MAX);
+	KUNIT_EXPECT_EQ(test, 0, put_columns(store, &overtaking.key, cols, 1));
+	store->index->ops = noting.of;
+	KUNIT_EXPECT_EQ(test, 0, overtaking.puts);
+	kvt_store_destroy(STORE);
+	kvt_store_put(store);
+}
+
 /* At the limit, a change that does not grow the value is not refused. */
 static void a_small_value_loses_its_column_at_the_limit(struct kunit *test)
 {
@@ -274,6 +441,10 @@ static struct kunit_case write_cases[] = {
 	KT_CASE(a_writer_that_begins_again_has_no_values_of_others),
 	KT_CASE(versions_grow_beyond_those_of_cells),
 	KT_CASE(small_values_are_put_where_there_is_no_room_for_cells),
+	KT_CASE(small_values_of_long_keys_are_in_cells),
+	KT_CASE(small_values_are_not_refused_because_of_a_wrong_guess),
+	KT_CASE(small_blocks_take_the_same_whatever_was_guessed),
+	KT_CASE(a_merge_that_is_overtaken_does_not_grow_a_cell),
 	KT_CASE(a_small_value_loses_its_column_at_the_limit),
 	{}
 };

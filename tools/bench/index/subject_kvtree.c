@@ -106,7 +106,7 @@ static struct kvt_value *new_number(const struct kvt_mem *mem, const struct kvt_
 	u8 *data;
 
 	v = kvt_value_make_whole(mem, key, config->value_len ?: sizeof(value->number), &data,
-				 ops->cells ? cell : NULL);
+				 kvt_index_may_cell(kv_index, key->len) ? cell : NULL);
 	BUG_ON(!v);
 	if (config->value_len)
 		memset(data, 'v', config->value_len);
@@ -187,23 +187,27 @@ static void kv_put(struct bench_key_ref key, const union bench_value *value)
 		.gfp = GFP_KERNEL,
 		.may_insert = true,
 	};
+	struct kvt_value *v, *placed;
 	struct kvt_cell cell;
 	struct kvt_bag *bag;
-	struct kvt_value *v;
 
 	v = config->wide ? new_columns(&mem, &change.key, value) :
 			   new_number(&mem, &change.key, value, &cell);
-	change.wants_cell = kvt_value_is_cell(v);
+	change.wants_cell = kvt_value_fits_cell(v);
 	do {
 		bag = begin(&change);
-		if (kvt_value_is_cell(v) && unlikely(!change.takes_cell)) {
+		placed = kvt_value_placed(&change, v, &cell);
+		if (unlikely(!placed)) {
 			ops->abort(&change);
 			kvt_bag_put(&reclaim, bag);
 			v = kvt_value_of_cell(&mem, &change.key, v);
 			BUG_ON(!v);
 			bag = begin(&change);
+			placed = kvt_value_placed(&change, v, &cell);
 		}
-	} while (!commit(&change, bag, v));
+	} while (!commit(&change, bag, placed));
+	if (placed != v)
+		kvt_value_free_shell(v);
 	ops->finish(&change);
 }
 
@@ -417,7 +421,7 @@ static unsigned int kv_scan(struct bench_key_ref key, unsigned int nr, struct be
 				copy_first(v, &out->value[i]);
 			else
 				copy_number(v, &out->value[i]);
-			out->len[i] = kvt_pair_key(&pairs[j], out->key[i]);
+			out->len[i] = kvt_pair_key(iter, &pairs[j], out->key[i]);
 		}
 	}
 	rcu_read_unlock();

@@ -40,5 +40,6 @@ do {								\
 #define __this_cpu_inc(var)	((void)((var)++))
 #define __this_cpu_dec(var)	((void)((var)--))
 #define this_cpu_read(var)	(var)
+#define __this_cpu_write(var, n)	((void)((var) = (n)))
 
 #endif /* SHIM_PERCPU_H */
