@@ -104,9 +104,13 @@ KVT_EXPORT_FOR_TESTS(kvt_index_may_cell);
  */
 void kvt_index_learn_cell(const struct kvt_index *index, u32 key_len, bool takes)
 {
-	u64 guesses = this_cpu_read(cell_guesses), bit = cell_guess_bit(index, key_len);
+	u64 guesses, bit;
 
-	if (key_len > KVT_KEY_HEAD && takes != !!(guesses & bit))
+	if (likely(key_len <= KVT_KEY_HEAD))
+		return;
+	guesses = this_cpu_read(cell_guesses);
+	bit = cell_guess_bit(index, key_len);
+	if (takes != !!(guesses & bit))
 		__this_cpu_write(cell_guesses, guesses ^ bit);
 }
 KVT_EXPORT_FOR_TESTS(kvt_index_learn_cell);

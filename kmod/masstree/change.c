@@ -386,8 +386,11 @@ int mt_begin(struct kvt_change *change)
 	bool may_sleep = gfpflags_allow_blocking(change->gfp);
 	struct mt_tree *tree = mt_tree(change->index);
 	struct mt_change *c = mt_change(change);
-	/* A sorted key with others after it mostly splits a leaf. */
-	struct mt_want sorted = { .right = true, .cells = mt_may_take_cell(change, 0) };
+	/* A sorted key with others after it mostly splits a leaf, like the one before it. */
+	struct mt_want sorted = {
+		.right = true,
+		.cells = change->wants_cell && kvt_index_may_cell(change->index, change->key.len),
+	};
 	unsigned int tries = 0;
 	int err;
 

@@ -28,6 +28,7 @@ static bool mt_fill_one(struct mt_filling *f, const struct kvt_insert *insert)
 	u32 rank = mt_rank(insert->key.len, f->off);
 	u64 slice = mt_slice(insert->key.data, insert->key.len, f->off), data = 0;
 	struct mt_leaf *leaf = f->leaf;
+	bool takes_cell = rank != MT_RANK_LONG && mt_has_cells(leaf);
 	unsigned long slot;
 	unsigned int at, n;
 
@@ -36,10 +37,10 @@ static bool mt_fill_one(struct mt_filling *f, const struct kvt_insert *insert)
 	f->full = mt_perm_size(f->perm) == MT_LEAF_WIDTH;
 	if (f->full || !mt_fill_place(f, slice, rank, &at))
 		return false;
-	if (kvt_value_is_cell(insert->value) && (rank == MT_RANK_LONG || !mt_has_cells(leaf)))
+	if (kvt_value_is_cell(insert->value) && !takes_cell)
 		return false;
-	if (!kvt_value_is_cell(insert->value) && rank != MT_RANK_LONG && mt_has_cells(leaf) &&
-	    kvt_value_fits_cell(insert->value))
+	/* It stays a block, but those that follow need not be. */
+	if (takes_cell && !kvt_value_is_cell(insert->value) && kvt_value_fits_cell(insert->value))
 		kvt_index_learn_cell(&f->tree->index, insert->key.len, true);
 	mt_note_length(f->tree, &insert->key);
 	mt_note_cell(f->tree, insert->value, f->off);
