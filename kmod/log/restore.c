@@ -22,7 +22,8 @@
 /*
  * The most workers.  One more than there are CPUs is started, as some of them wait for a device.
  * Pieces of ranges are small: reading one takes as long as putting its records into the index.  So
- * others are started that read ranges only, and end when the log comes, as many again.
+ * others are started that read ranges only, and end when the log comes: as many again, if the most
+ * allows that.
  */
 #define WORKERS_MAX	16
 /* The most extents that wait for a worker. */
@@ -184,6 +185,12 @@ static int restore_read(struct restore_worker *w, const struct restore_item *ite
 	return kvt_replay_extent(&w->replay, &item->extent);
 }
 
+/* Under the lock. */
+static bool restore_drained(const struct restore *r)
+{
+	return !r->nr && !r->nr_busy;
+}
+
 static void restore_one(struct restore_worker *w, const struct restore_item *item)
 {
 	struct restore *r = w->restore;
@@ -196,7 +203,7 @@ static void restore_one(struct restore_worker *w, const struct restore_item *ite
 		restore_fail(r, verdict, item);
 	spin_lock(&r->lock);
 	r->nr_busy--;
-	idle = !r->nr && !r->nr_busy;
+	idle = restore_drained(r);
 	spin_unlock(&r->lock);
 	if (idle)
 		wake_up(&r->room);
@@ -224,7 +231,7 @@ static bool restore_idle(struct restore *r)
 	bool idle;
 
 	spin_lock(&r->lock);
-	idle = !r->nr && !r->nr_busy;
+	idle = restore_drained(r);
 	spin_unlock(&r->lock);
 	return idle;
 }
