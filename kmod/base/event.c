@@ -135,7 +135,7 @@ static void mark_reach(struct kvt_listener *listener)
  * @event: the event of all of them
  * @what: the key of the wake-up: an entry's function may ignore others; NULL: for all
  *
- * Listeners are called whatever has come.  Those added meanwhile may not be called.
+ * Each listener is called, whatever @what is, but perhaps not one that is added meanwhile.
  *
  * Context: process context, may sleep.
  */
@@ -154,20 +154,6 @@ void kvt_event_wake_for(struct kvt_event *event, void *what)
 	}
 }
 KVT_EXPORT_FOR_TESTS(kvt_event_wake_for);
-
-/**
- * kvt_event_wake() - wake the tasks that wait for an event, and call its listeners
- * @event: the event
- *
- * Listeners added meanwhile may not be called.
- *
- * Context: process context, may sleep.
- */
-void kvt_event_wake(struct kvt_event *event)
-{
-	kvt_event_wake_for(event, NULL);
-}
-KVT_EXPORT_FOR_TESTS(kvt_event_wake);
 
 /**
  * kvt_event_end() - end all waiting for an event

@@ -56,7 +56,6 @@ static inline bool kvt_event_ended(const struct kvt_event *event)
 }
 
 void kvt_event_init(struct kvt_event *event, const char *what);
-void kvt_event_wake(struct kvt_event *event);
 void kvt_event_wake_for(struct kvt_event *event, void *what);
 void kvt_event_end(struct kvt_event *event);
 
@@ -66,5 +65,18 @@ void kvt_event_listen(struct kvt_event *event, struct kvt_listener *listener);
 void kvt_event_unlisten(struct kvt_event *event, struct kvt_listener *listener);
 struct pid *kvt_event_name(struct kvt_event *event, struct kvt_listener *listener,
 			   struct pid *pid);
+
+/**
+ * kvt_event_wake() - wake the tasks that wait for an event, and call its listeners
+ * @event: the event
+ *
+ * See kvt_event_wake_for().
+ *
+ * Context: process context, may sleep.
+ */
+static inline void kvt_event_wake(struct kvt_event *event)
+{
+	kvt_event_wake_for(event, NULL);
+}
 
 #endif /* KVT_BASE_EVENT_H */

@@ -206,9 +206,9 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
  *	the same.
  * @insert_sorted: insert keys that do not exist, in ascending order, each key once: the
  *	first of @inserts, up to one that exists or that the engine leaves to begin().  The
- *	caller inserts that one, and goes on with the others.  The
- *	index takes over blocks and copies cells, as with @commit.  Other threads may change
- *	the same keys.  Called outside of RCU read sections and locks; allocates by @gfp.
+ *	caller inserts that one, and goes on with the others.  The index takes over blocks and
+ *	copies cells, as with @commit.  Other threads may change the same keys.  Called outside
+ *	of RCU read sections and locks; allocates by @gfp.
  *	Returns how many were inserted, 0 to @nr.
  * @iter_next: the next values in the iterator's direction, with their keys, at least
  *	one and at most @max, which is not 0.  The key of the last is then in @key and
