@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -651,15 +650,6 @@ static void cpu1_set(char online)
 	close(fd);
 }
 
-static void run_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	KVT_CHECK(sched_setaffinity(0, sizeof(set), &set) == 0);
-}
-
 /* What a CPU has logged is not lost when it goes offline, nor are later changes. */
 TEST_F(devices, stream_of_a_dead_cpu_is_written)
 {
@@ -674,9 +664,9 @@ TEST_F(devices, stream_of_a_dead_cpu_is_written)
 	ASSERT_EQ(0, kvt_format(&disk, 1));
 	ASSERT_EQ(0, attach(&disk));
 	for (i = 0; i < 4; i++) {
-		run_on(1);
+		kvt_run_on(1);
 		put_many(self->fd, i);
-		run_on(0);
+		kvt_run_on(0);
 		writers_start(w, 4, self->fd);
 		cpu1_set('0');
 		ASSERT_EQ(0, kvt_sync(self->fd));
@@ -686,9 +676,9 @@ TEST_F(devices, stream_of_a_dead_cpu_is_written)
 		EXPECT_EQ(0, w[0].err | w[1].err | w[2].err | w[3].err);
 	}
 	/* The devices are written to, and read, by fewer CPUs than there were. */
-	run_on(1);
+	kvt_run_on(1);
 	put_many(self->fd, i);
-	run_on(0);
+	kvt_run_on(0);
 	cpu1_set('0');
 	digest = kvt_digest(self->fd);
 	EXPECT_EQ(0, detach());

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <linux/kvtree_format.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/sysinfo.h>
 #include "kselftest_harness.h"
@@ -168,15 +167,6 @@ static int pair_attach(struct pair *p)
 	return kvt_attach_open(p->dev, p->name, p->disk, 2, NULL, &p->fd);
 }
 
-static void run_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	KVT_CHECK(sched_setaffinity(0, sizeof(set), &set) == 0);
-}
-
 static void pair_begin(struct pair *p, size_t mib0, size_t mib1)
 {
 	p->dev = kvt_open();
@@ -185,7 +175,7 @@ static void pair_begin(struct pair *p, size_t mib0, size_t mib1)
 	kvt_disk_make(&p->disk[0], mib0, 512);
 	kvt_disk_make(&p->disk[1], mib1, 512);
 	KVT_CHECK(kvt_format(p->disk, 2) == 0);
-	run_on(0);
+	kvt_run_on(0);
 	KVT_CHECK(pair_attach(p) == 0);
 }
 
@@ -364,9 +354,9 @@ TEST(commit_records_go_round_a_small_disk)
 	while (!err && bytes < SIZE * KVT_MIB) {
 		ASSERT_EQ(0, kvt_checkpoint(pair.fd));
 		made = kvt_stat(pair.fd, KVTREE_STAT_LOG_CHECKPOINTS);
-		run_on(1);
+		kvt_run_on(1);
 		put_records(pair.fd);
-		run_on(0);
+		kvt_run_on(0);
 		ASSERT_EQ(made, kvt_stat(pair.fd, KVTREE_STAT_LOG_CHECKPOINTS));
 		first = n;
 		while (!err && kvt_stat(pair.fd, KVTREE_STAT_LOG_CHECKPOINTS) == made)
@@ -566,7 +556,7 @@ static __u32 put_while_taken(int fd)
 
 	for (key = 0, err = 0; !err && key < 10000; key++) {
 		if (get_nprocs() > 1)
-			run_on(key / 8 % 2);
+			kvt_run_on(key / 8 % 2);
 		err = kvt_put(fd, kvt_bytes(&key, sizeof(key)),
 			      kvt_bytes(value, sizeof(value)), NULL);
 	}
@@ -703,7 +693,7 @@ static void change_group(int fd, int cpu, int opcode, __u32 first)
 			ops[i].val_len = sizeof(value);
 		}
 	}
-	run_on(cpu);
+	kvt_run_on(cpu);
 	KVT_CHECK(kvt_batch_all(fd, ops, GROUP) == 0);
 	for (i = 0; i < GROUP; i++)
 		KVT_CHECK(ops[i].result >= 0);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -820,6 +821,15 @@ void kvt_drop(__u32 uid, __u32 gid)
 	KVT_CHECK(setresgid(gid, gid, gid) == 0);
 	/* Leaving uid 0 gives up all capabilities. */
 	KVT_CHECK(setresuid(uid, uid, uid) == 0);
+}
+
+void kvt_run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	KVT_CHECK(sched_setaffinity(0, sizeof(set), &set) == 0);
 }
 
 void kvt_sleep_ms(unsigned int ms)

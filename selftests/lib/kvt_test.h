@@ -235,6 +235,8 @@ int kvt_receive_fd(int sock);
 /* Become an ordinary user without capabilities. */
 void kvt_drop(__u32 uid, __u32 gid);
 void kvt_sleep_ms(unsigned int ms);
+/* Have this thread, and those that it will start, run on a CPU. */
+void kvt_run_on(int cpu);
 /* n, or 1 / part of it in a kernel that watches its every lock and access. */
 __u64 kvt_fewer(__u64 n, unsigned int part);
 /*
