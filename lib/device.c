@@ -140,7 +140,8 @@ static int read_copy(int fd, unsigned int copy, struct kvtree_log_super *super)
 		return le64toh(super->magic) == KVTREE_LOG_SUPER_MAGIC ? -EBADMSG : 0;
 	}
 	if (le32toh(super->version) != KVTREE_LOG_VERSION ||
-	    le64toh(super->incompat) & ~KVTREE_LOG_RANGES || super->ro_compat)
+	    le64toh(super->incompat) & ~(KVTREE_LOG_RANGES | KVTREE_LOG_SPARSE) ||
+	    super->ro_compat)
 		return -EOPNOTSUPP;
 	if (!super->nr_devs || le32toh(super->nr_devs) > KVTREE_LOG_DEVS_MAX ||
 	    le32toh(super->dev_index) >= le32toh(super->nr_devs) ||

@@ -63,8 +63,10 @@ static void round_begin(struct kvt_round *round, enum how how)
 	mutex_lock(&commits->commit_lock);
 	round->epoch = log->state.durable;
 	round->replay_bytes = log->space.replay_bytes;
-	for (i = 0; i < log->devs.nr; i++)
+	for (i = 0; i < log->devs.nr; i++) {
 		round->commit[i] = commits->chain[i].next;
+		round->ahead[i] = commits->chain[i].ahead;
+	}
 	round_segments(round);
 	if (!round_keeps(round, how)) {
 		round->full = true;

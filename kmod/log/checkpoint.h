@@ -84,7 +84,8 @@ struct kvt_round {
 	struct kvt_checkpoints *all;	/* of the log */
 	u64 epoch;			/* the last epoch that it contains completely */
 	u64 replay_bytes;		/* log that need not be replayed after it */
-	struct kvt_log_pos commit[KVTREE_LOG_DEVS_MAX];	/* of the trailer of epoch + 1 */
+	struct kvt_log_pos commit[KVTREE_LOG_DEVS_MAX];	/* of the first trailer after epoch */
+	struct kvt_log_pos ahead[KVTREE_LOG_DEVS_MAX];	/* ... and the first in the next segment */
 	bool full;			/* everything is written again */
 	bool resumed;			/* ... that an earlier checkpoint has left */
 	bool again;			/* one has just failed for lack of room */

@@ -3,9 +3,11 @@
  * Commits: close an epoch, write it and make it durable.
  *
  * The committer closes the open epoch, seals the streams' buffers of that epoch and has them
- * written.  It writes a trailer, the commit record, to each device.  A trailer lists the epoch's
- * extents on the device and their checksums, so all of these writes may complete in any order: the
- * epoch is durable when they are done and each device was flushed once.
+ * written.  It writes a trailer, the commit record, to each device that has a part of the epoch.  A
+ * trailer lists the epoch's extents on the device and their checksums, so all of these writes may
+ * complete in any order: the epoch is durable when they are done and each of these devices was
+ * flushed once.  It also says which devices have a trailer, so that recovery knows if one is lost.
+ * An epoch without extents has trailers on all devices.
  */
 #include <linux/timekeeping.h>
 
@@ -132,6 +134,7 @@ static void trailer_carried(struct kvt_chain *chain)
 			trailer_name(chain->trailer, &carry->extent[i], carry->extent[i].stream);
 }
 
+/* Fill a device's trailer, but for what depends on the other devices, or on its place. */
 static void trailer_fill(struct kvt_chain *chain, u64 epoch)
 {
 	struct kvtree_log_trailer *t = chain->trailer;
@@ -186,6 +189,25 @@ static int trailers_room(struct kvt_commits *commits)
 	return err;
 }
 
+/*
+ * Fill the devices' trailers, and choose those that are written.  A new lease is written to all
+ * devices, so that it is not lost with one of them.
+ */
+static void trailers_fill(struct kvt_commits *commits, u64 epoch)
+{
+	bool renews = commits->lease_next != commits->log.state.lease;
+	u32 i;
+
+	commits->devices = 0;
+	for (i = 0; i < commits->log.devs.nr; i++) {
+		trailer_fill(&commits->chain[i], epoch);
+		if (commits->chain[i].trailer->nr_extents)
+			commits->devices |= BIT(i);
+	}
+	if (renews || !commits->devices)
+		commits->devices = kvt_devs_all(&commits->log.devs);
+}
+
 /* Advance to the place of the next trailer. */
 static void trailer_step(struct kvt_chain *chain)
 {
@@ -205,11 +227,13 @@ static void trailer_write(struct kvt_chain *chain, u64 epoch, struct kvt_io *io)
 	struct kvt_log_dev *dev = chain->part->dev;
 	struct kvt_log_pos at = chain->next;
 
-	trailer_fill(chain, epoch);
+	t->devices = chain->commits->devices;
 	kvt_segs_used(&chain->part->segs, at.segment, epoch);
 	trailer_step(chain);
 	kvt_log_pos_store(&t->next, &chain->next);
 	kvt_log_pos_store(&t->ahead, &chain->ahead);
+	t->head_crc = cpu_to_le32(kvt_log_trailer_head_crc(dev->super, dev->devs->generation, &at,
+							   t));
 	t->crc = cpu_to_le32(kvt_log_crc_zero(dev->super, dev->devs->generation, &at, t,
 					      (size_t)chain->trailer_blocks * KVTREE_LOG_BLOCK,
 					      offsetof(struct kvtree_log_trailer, crc)));
@@ -223,9 +247,11 @@ static int trailers_write(struct kvt_commits *commits, u64 epoch)
 	u32 i;
 
 	commits->lease_next = commit_lease(log);
+	trailers_fill(commits, epoch);
 	kvt_io_init(&io);
 	for (i = 0; i < log->devs.nr; i++)
-		trailer_write(&commits->chain[i], epoch, &io);
+		if (commits->devices & BIT(i))
+			trailer_write(&commits->chain[i], epoch, &io);
 	return kvt_io_wait(&io);
 }
 
@@ -248,7 +274,7 @@ static int commit_write(struct kvt_commits *commits, u64 epoch)
 	if (own)
 		kvt_stream_flush_end(own);
 	if (!failed && !err && !log->state.error)
-		failed = kvt_devs_flush(&log->devs);
+		failed = kvt_devs_flush_some(&log->devs, commits->devices);
 	/* After a failed flush, it is unknown what has become stable. */
 	if (failed)
 		kvt_log_fail(&log->state, failed, COMMIT_FAILED);
@@ -264,6 +290,8 @@ static void trailers_count(struct kvt_commits *commits)
 	u32 i, j, nr = 0;
 
 	for (i = 0; i < log->devs.nr; i++) {
+		if (!(commits->devices & BIT(i)))
+			continue;
 		t = commits->chain[i].trailer;
 		nr += le32_to_cpu(t->nr_extents);
 		blocks += le32_to_cpu(t->blocks);
@@ -288,8 +316,8 @@ static void idle_begin(struct kvt_commits *commits)
 }
 
 /*
- * The devices were flushed: declare the epoch durable, and wake all that wait for it.  Nobody may
- * be told before.
+ * The epoch's devices were flushed: declare the epoch durable, and wake all that wait for it.
+ * Nobody may be told before.
  */
 static void commit_done(struct kvt_commits *commits, u64 epoch)
 {
@@ -302,9 +330,9 @@ static void commit_done(struct kvt_commits *commits, u64 epoch)
 	WRITE_ONCE(log->state.lease, commits->lease_next);
 	kvt_live_set(&log->space.live_durable, log->space.live_closed);
 	trailers_count(commits);
+	kvt_stat_inc(log->state.env.stats, KVTREE_STAT_LOG_EPOCHS);
 	/* Pairs with kvt_log_synced(). */
 	smp_store_release(&log->state.durable, epoch);
-	kvt_stat_inc(log->state.env.stats, KVTREE_STAT_LOG_EPOCHS);
 	kvt_event_wake(&log->state.durable_event);
 	if (renewed && kvt_event_has_sleeper(&log->state.space_event))
 		kvt_event_wake(&log->state.space_event);
@@ -355,7 +383,7 @@ KVT_EXPORT_FOR_TESTS(kvt_commit);
 int kvt_commit_carried(struct kvt_commits *commits)
 {
 	return trailers_write(commits, commits->carry.epoch) ?:
-	       kvt_devs_flush(&commits->log.devs);
+	       kvt_devs_flush_some(&commits->log.devs, commits->devices);
 }
 
 /*

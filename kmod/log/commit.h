@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Commits: a commit record (struct kvtree_log_trailer) on each device makes an epoch durable. */
+/* Commits: commit records (struct kvtree_log_trailer) make an epoch durable. */
 #ifndef KVT_LOG_COMMIT_H
 #define KVT_LOG_COMMIT_H
 
@@ -37,6 +37,7 @@ struct kvt_commits {
 	struct kvt_carry carry;
 	struct mutex commit_lock;	/* serializes commits; protects the fields up to unproved */
 	u64 lease_next;			/* the lease in the next trailers */
+	u32 devices;			/* a bit for each that has the last trailers */
 	unsigned long committed;	/* jiffies of the last commit */
 	bool unproved;			/* it had records, and no commit has followed */
 	struct delayed_work idle;	/* commits an empty epoch when the log is idle */

@@ -4,6 +4,7 @@
 #define KVT_LOG_DEV_H
 
 #include <linux/atomic.h>
+#include <linux/bits.h>
 #include <linux/completion.h>
 #include <linux/list.h>
 
@@ -60,18 +61,43 @@ void kvt_dev_write_begin(struct kvt_log_dev *dev, u64 block, u32 nr, const void 
 			 struct kvt_io *io);
 void kvt_io_init(struct kvt_io *io);
 int kvt_io_wait(struct kvt_io *io);
-int kvt_devs_flush(struct kvt_devs *devs);
+int kvt_devs_flush_some(struct kvt_devs *devs, u32 devices);
 void kvt_dev_discard(struct kvt_log_dev *dev, u32 segment, u32 nr);
 
 /* disk.c */
 int kvt_disks_use(struct kvt_devs *devs);
 void kvt_disks_leave(struct kvt_devs *devs);
-void kvt_disks_lock(struct kvt_devs *devs);
-void kvt_disks_unlock(struct kvt_devs *devs);
+u32 kvt_disks_of(const struct kvt_devs *devs, u32 devices);
+void kvt_disks_lock(struct kvt_devs *devs, u32 disks);
+void kvt_disks_unlock(struct kvt_devs *devs, u32 disks);
 void kvt_disks_ask(const struct kvt_devs *devs, u64 *begun);
-bool kvt_disks_flushed(const struct kvt_devs *devs, const u64 *begun);
-void kvt_disks_begin(const struct kvt_devs *devs);
-void kvt_disks_end(const struct kvt_devs *devs);
+bool kvt_disks_flushed(const struct kvt_devs *devs, u32 disks, const u64 *begun);
+void kvt_disks_begin(const struct kvt_devs *devs, u32 disks);
+void kvt_disks_end(const struct kvt_devs *devs, u32 disks);
 void kvt_disk_fail(struct kvt_log_dev *dev);
+
+/**
+ * kvt_devs_all() - all devices of a log
+ * @devs: the devices
+ *
+ * Return: a bit for each.
+ */
+static inline u32 kvt_devs_all(const struct kvt_devs *devs)
+{
+	return BIT(devs->nr) - 1;
+}
+
+/**
+ * kvt_devs_flush() - make all completed writes stable, on all devices
+ * @devs: the devices
+ *
+ * Context: as kvt_devs_flush_some().
+ *
+ * Return: as kvt_devs_flush_some().
+ */
+static inline int kvt_devs_flush(struct kvt_devs *devs)
+{
+	return kvt_devs_flush_some(devs, kvt_devs_all(devs));
+}
 
 #endif /* KVT_LOG_DEV_H */

@@ -313,17 +313,19 @@ int kvt_dev_write(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf)
 	return kvt_io_wait(&io);
 }
 
-static int devs_flush(struct kvt_devs *devs)
+/* Flush devices, which are on @disks. */
+static int devs_flush(struct kvt_devs *devs, u32 devices, u32 disks)
 {
 	struct kvt_io io[KVTREE_LOG_DEVS_MAX];
 	int err = 0;
 	u32 i;
 
-	kvt_disks_begin(devs);
+	kvt_disks_begin(devs, disks);
 	for (i = 0; i < devs->nr; i++) {
 		kvt_io_init(&io[i]);
-		io_submit(&io[i], bio_alloc(devs->dev[i].bdev, 0, REQ_OP_WRITE | REQ_PREFLUSH,
-					    GFP_NOIO));
+		if (devices & BIT(i))
+			io_submit(&io[i], bio_alloc(devs->dev[i].bdev, 0,
+						    REQ_OP_WRITE | REQ_PREFLUSH, GFP_NOIO));
 	}
 	for (i = 0; i < devs->nr; i++) {
 		if (!kvt_io_wait(&io[i]))
@@ -332,18 +334,19 @@ static int devs_flush(struct kvt_devs *devs)
 		err = -EIO;
 	}
 	if (!err)
-		kvt_disks_end(devs);
-	kvt_stat_add(devs->state->env.stats, KVTREE_STAT_LOG_FLUSHES, devs->nr);
+		kvt_disks_end(devs, disks);
+	kvt_stat_add(devs->state->env.stats, KVTREE_STAT_LOG_FLUSHES, hweight32(devices));
 	return err;
 }
 
 /**
- * kvt_devs_flush() - make all completed writes stable, on all devices
+ * kvt_devs_flush_some() - make all completed writes stable, on some devices
  * @devs: the devices
+ * @devices: a bit for each that is to be flushed
  *
  * A failed flush may lose what any log on the disk has written, although the next flush succeeds.
- * So no flush returns 0 after that: this log, and all others on the disk, are failed before another
- * flush can begin.
+ * So no later flush of the disk returns 0: this log, and all others on the disk, are failed before
+ * another can begin.
  *
  * Two flushes of a disk never run at the same time, also because dm-log-writes assigns earlier
  * writes to the first flush submitted, although the second one may complete before it.  A caller
@@ -353,23 +356,24 @@ static int devs_flush(struct kvt_devs *devs)
  *
  * Return: 0; -EIO for any error of a device; or the log's error.
  */
-int kvt_devs_flush(struct kvt_devs *devs)
+int kvt_devs_flush_some(struct kvt_devs *devs, u32 devices)
 {
+	u32 disks = kvt_disks_of(devs, devices);
 	u64 begun[KVTREE_LOG_DEVS_MAX];
 	int err;
 
 	kvt_disks_ask(devs, begun);
-	kvt_disks_lock(devs);
+	kvt_disks_lock(devs, disks);
 	err = READ_ONCE(devs->state->error);
-	if (!err && !kvt_disks_flushed(devs, begun)) {
-		err = devs_flush(devs);
+	if (!err && !kvt_disks_flushed(devs, disks, begun)) {
+		err = devs_flush(devs, devices, disks);
 		if (err)
 			kvt_log_fail(devs->state, err, "a device could not be flushed");
 	}
-	kvt_disks_unlock(devs);
+	kvt_disks_unlock(devs, disks);
 	return err;
 }
-KVT_EXPORT_FOR_TESTS(kvt_devs_flush);
+KVT_EXPORT_FOR_TESTS(kvt_devs_flush_some);
 
 /**
  * kvt_dev_discard() - discard segments, if the device supports it

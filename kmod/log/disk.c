@@ -125,30 +125,54 @@ void kvt_disks_leave(struct kvt_devs *devs)
 KVT_EXPORT_FOR_TESTS(kvt_disks_leave);
 
 /**
- * kvt_disks_lock() - keep other logs from flushing the disks of devices
+ * kvt_disks_of() - the disks that some devices are on
  * @devs: the devices
+ * @devices: a bit for each of those
+ *
+ * Return: a bit for each of @devs->disks.
+ */
+u32 kvt_disks_of(const struct kvt_devs *devs, u32 devices)
+{
+	u32 disks = 0, i, j;
+
+	for (i = 0; i < devs->nr_disks; i++)
+		for (j = 0; j < devs->nr; j++)
+			if (devices & BIT(j) &&
+			    devs->dev[j].bdev->bd_disk == devs->disks[i]->gendisk)
+				disks |= BIT(i);
+	return disks;
+}
+KVT_EXPORT_FOR_TESTS(kvt_disks_of);
+
+/**
+ * kvt_disks_lock() - keep other logs from flushing disks
+ * @devs: devices
+ * @disks: which of their disks
  *
  * Context: process context, sleeps.
  */
-void kvt_disks_lock(struct kvt_devs *devs)
+void kvt_disks_lock(struct kvt_devs *devs, u32 disks)
 {
 	u32 i;
 
 	for (i = 0; i < devs->nr_disks; i++)
-		mutex_lock_nested(&devs->disks[i]->lock, i);
+		if (disks & BIT(i))
+			mutex_lock_nested(&devs->disks[i]->lock, i);
 }
 KVT_EXPORT_FOR_TESTS(kvt_disks_lock);
 
 /**
  * kvt_disks_unlock() - end of kvt_disks_lock()
- * @devs: the devices
+ * @devs: as there
+ * @disks: as there
  */
-void kvt_disks_unlock(struct kvt_devs *devs)
+void kvt_disks_unlock(struct kvt_devs *devs, u32 disks)
 {
 	u32 i;
 
 	for (i = 0; i < devs->nr_disks; i++)
-		mutex_unlock(&devs->disks[i]->lock);
+		if (disks & BIT(i))
+			mutex_unlock(&devs->disks[i]->lock);
 }
 KVT_EXPORT_FOR_TESTS(kvt_disks_unlock);
 
@@ -171,60 +195,65 @@ void kvt_disks_ask(const struct kvt_devs *devs, u64 *begun)
 KVT_EXPORT_FOR_TESTS(kvt_disks_ask);
 
 /**
- * kvt_disks_flushed() - whether the disks of devices have been flushed since
- * @devs: the devices
+ * kvt_disks_flushed() - whether disks have been flushed since
+ * @devs: devices
+ * @disks: which of their disks
  * @begun: of kvt_disks_ask()
  *
  * Context: process context; the disks' locks are held.
  *
  * Return: true if each disk was flushed since, by a flush that began later.
  */
-bool kvt_disks_flushed(const struct kvt_devs *devs, const u64 *begun)
+bool kvt_disks_flushed(const struct kvt_devs *devs, u32 disks, const u64 *begun)
 {
 	u32 i;
 
 	for (i = 0; i < devs->nr_disks; i++)
-		if (devs->disks[i]->flushed <= begun[i])
+		if (disks & BIT(i) && devs->disks[i]->flushed <= begun[i])
 			return false;
-	return devs->nr_disks;
+	return disks;
 }
 KVT_EXPORT_FOR_TESTS(kvt_disks_flushed);
 
 /**
- * kvt_disks_begin() - begin to flush the disks of devices
- * @devs: the devices
+ * kvt_disks_begin() - begin to flush disks
+ * @devs: devices
+ * @disks: which of their disks
  *
  * Context: process context; the disks' locks are held.
  */
-void kvt_disks_begin(const struct kvt_devs *devs)
+void kvt_disks_begin(const struct kvt_devs *devs, u32 disks)
 {
 	u32 i;
 
 	for (i = 0; i < devs->nr_disks; i++)
-		WRITE_ONCE(devs->disks[i]->begun, devs->disks[i]->begun + 1);
+		if (disks & BIT(i))
+			WRITE_ONCE(devs->disks[i]->begun, devs->disks[i]->begun + 1);
 	/* Before the flushes are submitted: pairs with kvt_disks_ask(). */
 	smp_mb();
 }
 KVT_EXPORT_FOR_TESTS(kvt_disks_begin);
 
 /**
- * kvt_disks_end() - note that the disks of devices have been flushed
- * @devs: the devices; none of the flushes has failed
+ * kvt_disks_end() - note that disks have been flushed
+ * @devs: devices
+ * @disks: which of their disks; none of the flushes has failed
  *
  * Context: process context; the disks' locks are held since kvt_disks_begin().
  */
-void kvt_disks_end(const struct kvt_devs *devs)
+void kvt_disks_end(const struct kvt_devs *devs, u32 disks)
 {
 	u32 i;
 
 	for (i = 0; i < devs->nr_disks; i++)
-		devs->disks[i]->flushed = devs->disks[i]->begun;
+		if (disks & BIT(i))
+			devs->disks[i]->flushed = devs->disks[i]->begun;
 }
 KVT_EXPORT_FOR_TESTS(kvt_disks_end);
 
 /**
  * kvt_disk_fail() - fail all logs on a disk that could not be flushed
- * @dev: on the disk; its log has tried to flush, and holds its disks' locks
+ * @dev: on the disk; its log has tried to flush, and holds the disk's lock
  *
  * Context: process context.
  */

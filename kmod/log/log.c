@@ -265,7 +265,11 @@ static void super_begin_life(struct kvt_life *now, struct kvt_log_dev *dev)
 	if (commits->carry.epoch)
 		life->flags |= cpu_to_le32(KVTREE_LOG_LIFE_CARRIED);
 	kvt_log_pos_store(&life->commit, &commits->chain[dev->index].next);
+	kvt_log_pos_store(&super->ahead, &commits->chain[dev->index].ahead);
+	super->ahead_generation = life->generation;
 	super->nr_lives = cpu_to_le32(nr + 1);
+	if (log->devs.nr > 1)
+		super->incompat |= cpu_to_le64(KVTREE_LOG_SPARSE);
 	super->generation = cpu_to_le64(log->devs.generation);
 	super->version_lease = cpu_to_le64(log->state.lease);
 	strscpy_pad((char *)super->label, log->state.env.name, sizeof(super->label));

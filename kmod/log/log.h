@@ -21,11 +21,12 @@
  * everything in a durable epoch is published.
  *
  * Commits.  A worker increments the epoch and seals the streams' buffers of the old one.
- * It writes them, and to every device one trailer with their positions and checksums, waits
- * for all writes and flushes each device once.  Then the epoch is durable.  Commits run one
- * at a time; streams may be writing data of later epochs.  Each stream has its own buffers
- * and worker.  Recovery does not care which CPU filled which stream.  When there has been no
- * commit for a while, an empty one follows: its trailer shows that the epoch before was durable.
+ * It writes them, and to each device that has any of them one trailer with their positions and
+ * checksums, waits for all writes and flushes each of these devices once.  Then the epoch is
+ * durable.  Commits run one at a time; streams may be writing data of later epochs.  Each stream
+ * has its own buffers and worker.  Recovery does not care which CPU filled which stream.  When
+ * there has been no commit for a while, an empty one follows, on all devices: its trailers show
+ * that the epoch before was durable.
  *
  * Lock order: checkpoint_lock, commit_lock, an index's node locks, a stream's lock (raw,
  * bottom halves off).

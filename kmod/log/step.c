@@ -101,6 +101,8 @@ static void super_lives(const struct kvt_round *round, u32 i)
 	life->generation = cpu_to_le64(log->devs.generation);
 	life->first_epoch = cpu_to_le64(round->epoch + 1);
 	kvt_log_pos_store(&life->commit, &round->commit[i]);
+	kvt_log_pos_store(&super->ahead, &round->ahead[i]);
+	super->ahead_generation = life->generation;
 }
 
 static void super_fill(const struct kvt_round *round, u32 i)

@@ -84,6 +84,7 @@ static struct kvtree_log_super *ld_super(struct ld *ld, u32 disk, u32 nr)
 	super->nr_blocks = cpu_to_le64(LD_BLOCKS);
 	super->segment_blocks = cpu_to_le32(KVTREE_LOG_SEGMENT_MIN);
 	super->nr_segments = cpu_to_le32(LD_SEGMENTS);
+	super->incompat = cpu_to_le64(KVTREE_LOG_SPARSE);
 	super->write_id = cpu_to_le64(7);
 	super->generation = cpu_to_le64(LD_GENERATION);
 	super->version_lease = cpu_to_le64(1000);
@@ -205,11 +206,14 @@ void ld_add_trailer(struct ld *ld, u32 disk, u64 epoch, const struct kvt_log_ext
 	kvt_log_pos_store(&t->ahead, &ahead);
 	t->nr_extents = cpu_to_le32(nr);
 	t->dev_index = cpu_to_le32(disk);
+	t->devices = ld->devices;
 	for (i = 0; i < nr; i++) {
 		kvt_log_pos_store(&t->extents[i].pos, &extents[i].pos);
 		t->extents[i].blocks = cpu_to_le32(extents[i].blocks);
 		t->extents[i].crc = cpu_to_le32(extents[i].crc);
 	}
+	t->head_crc = cpu_to_le32(kvt_log_trailer_head_crc(ld->super[disk], LD_GENERATION, &at,
+							   t));
 	t->crc = cpu_to_le32(kvt_log_crc_zero(ld->super[disk], LD_GENERATION, &at, t,
 					      blocks * KVTREE_LOG_BLOCK,
 					      offsetof(struct kvtree_log_trailer, crc)));

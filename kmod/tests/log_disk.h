@@ -10,7 +10,7 @@
 
 #include "log/life.h"
 
-#define LD_DISKS	2
+#define LD_DISKS	3
 #define LD_SEGMENTS	KVTREE_LOG_SEGMENTS_MIN
 #define LD_BLOCKS	(KVTREE_LOG_DATA_START + LD_SEGMENTS * KVTREE_LOG_SEGMENT_MIN)
 /* Segments of each disk. */
@@ -32,6 +32,7 @@ struct ld {
 	u8 **block[LD_DISKS];		/* NULL: zeros */
 	struct kvt_log_pos commit[LD_DISKS];	/* of the next trailer */
 	struct kvt_log_pos stream[LD_DISKS];	/* of the next extent */
+	u8 devices;			/* in the next trailers: who takes part */
 	u64 unreadable;			/* a block of the first disk */
 	int unreadable_err;		/* the error of reading it; 0: none */
 	char said[200];

@@ -545,6 +545,10 @@ static void a_part_of_a_commit_record_proves_the_epoch_before(struct kunit *test
 	KUNIT_EXPECT_EQ(test, 3, found.seen);
 	KUNIT_EXPECT_TRUE(test, found.open);
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 3 is not complete"));
+	/* The first versions did not write a checksum of the header. */
+	t->head_crc = 0;
+	KUNIT_EXPECT_EQ(test, 2, ld_restore(ld, &found));
+	KUNIT_EXPECT_EQ(test, 3, found.seen);
 	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &e[1].pos), 40);
 	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
 	/* Nor may the record of that one be missing. */
@@ -620,6 +624,239 @@ static void an_epoch_counts_when_all_disks_have_it(struct kunit *test)
 	ld_add_trailer(ld, 1, 3, NULL, 0);
 	KUNIT_EXPECT_EQ(test, 3, ld_recover(ld, &found));
 	KUNIT_EXPECT_EQ(test, 3, found.epoch);
+}
+
+/* Write an epoch with an extent on each of some disks; @devices: a bit for each. */
+static void ld_add_epoch(struct ld *ld, u64 epoch, u8 devices)
+{
+	struct kvt_log_extent e;
+	u32 i;
+
+	ld->devices = devices;
+	for (i = 0; i < LD_DISKS; i++) {
+		if (!(devices & BIT(i)))
+			continue;
+		ld_add_extent(ld, i, epoch, first, ARRAY_SIZE(first), &e);
+		ld_add_trailer(ld, i, epoch, &e, 1);
+	}
+}
+
+/* The block of the n-th commit record of a disk. */
+static u64 ld_trailer(const struct ld *ld, u32 disk, u32 n)
+{
+	const struct kvt_log_pos pos = { .segment = LD_COMMIT, .block = n };
+
+	return kvt_log_pos_block(ld->super[disk], &pos);
+}
+
+/* Epochs 1 to 6; the last two are on one disk each, and the others on all pairs. */
+static struct ld *ld_sparse(struct kunit *test)
+{
+	struct ld *ld = ld_new(test, LD_DISKS);
+
+	ld_add_epoch(ld, 1, BIT(0) | BIT(1));
+	ld_add_epoch(ld, 2, BIT(1) | BIT(2));
+	ld_add_epoch(ld, 3, BIT(2) | BIT(0));
+	ld_add_epoch(ld, 4, BIT(0) | BIT(1));
+	ld_add_epoch(ld, 5, BIT(1));
+	ld_add_epoch(ld, 6, BIT(2));
+	return ld;
+}
+
+static void an_epoch_counts_when_all_disks_of_it_have_it(struct kunit *test)
+{
+	struct ld *ld = ld_sparse(test);
+	struct kvt_log_found found;
+
+	KUNIT_EXPECT_EQ(test, 10, ld_restore(ld, &found));
+	KUNIT_EXPECT_EQ(test, 6, found.epoch);
+	KUNIT_EXPECT_EQ(test, 6, ld->epochs);
+	/* One of the disks lacks it, the other has it: there was a crash. */
+	ld->devices = BIT(0) | BIT(1);
+	ld_add_trailer(ld, 0, 7, NULL, 0);
+	KUNIT_EXPECT_EQ(test, 10, ld_restore(ld, &found));
+	KUNIT_EXPECT_EQ(test, 6, found.epoch);
+	KUNIT_EXPECT_EQ(test, 7, found.seen);
+	KUNIT_EXPECT_EQ(test, 1007, found.version_lease);
+	ld_add_trailer(ld, 1, 7, NULL, 0);
+	KUNIT_EXPECT_EQ(test, 10, ld_restore(ld, &found));
+	KUNIT_EXPECT_EQ(test, 7, found.epoch);
+}
+
+/* Also an epoch on one disk alone, of which no other disk has heard, and the disk's last one. */
+static void the_last_epoch_may_be_on_one_disk(struct kunit *test)
+{
+	struct ld *ld = ld_sparse(test);
+	struct kvt_log_pos extent = { .segment = LD_STREAM, .block = 3 };
+	u64 block = kvt_log_pos_block(ld->super[2], &extent);
+	struct kvt_log_found found;
+
+	ld_damage(ld, 2, block, 40);
+	KUNIT_EXPECT_EQ(test, 9, ld_restore(ld, &found));
+	KUNIT_EXPECT_EQ(test, 5, found.epoch);
+	KUNIT_EXPECT_EQ(test, 6, found.seen);
+	ld_damage(ld, 2, block, 40);
+	/* Its commit record is torn. */
+	ld_damage(ld, 2, ld_trailer(ld, 2, 3), 100);
+	KUNIT_EXPECT_EQ(test, 9, ld_restore(ld, &found));
+	KUNIT_EXPECT_EQ(test, 5, found.epoch);
+	KUNIT_EXPECT_EQ(test, 6, found.seen);
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 6 is not complete"));
+	/* That proves the epoch before, on another disk. */
+	ld_damage(ld, 1, ld_trailer(ld, 1, 4), 100);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
+	ld_damage(ld, 1, ld_trailer(ld, 1, 4), 100);
+	/* Only what is sound says of which epoch it is. */
+	ld_damage(ld, 2, ld_trailer(ld, 2, 3), offsetof(struct kvtree_log_trailer, epoch));
+	KUNIT_EXPECT_EQ(test, 9, ld_restore(ld, &found));
+	KUNIT_EXPECT_EQ(test, 5, found.epoch);
+	KUNIT_EXPECT_EQ(test, 5, found.seen);
+	/* There is nothing of it. */
+	ld_damage(ld, 2, ld_trailer(ld, 2, 3), 0);
+	KUNIT_EXPECT_EQ(test, 9, ld_restore(ld, &found));
+	KUNIT_EXPECT_EQ(test, 5, found.epoch);
+	KUNIT_EXPECT_EQ(test, 5, found.seen);
+}
+
+/* A disk's last commit record is missing: other disks have later epochs, or name it. */
+static void a_commit_record_that_others_prove_is_not_dropped(struct kunit *test)
+{
+	static const struct { u32 disk, n; u64 epoch; } lost[] = {
+		{ 0, 1, 1 }, { 1, 1, 1 }, { 1, 2, 2 }, { 2, 1, 2 }, { 2, 2, 3 }, { 0, 2, 3 },
+		{ 0, 3, 4 }, { 1, 3, 4 }, { 1, 4, 5 },
+	};
+	struct ld *ld = ld_sparse(test);
+	struct kvt_log_found found;
+	char text[32];
+	u32 i, j;
+
+	for (i = 0; i < ARRAY_SIZE(lost); i++) {
+		/* With all that follows it on the disk, so that only other disks know. */
+		for (j = lost[i].n; j <= 4; j++)
+			ld_damage(ld, lost[i].disk, ld_trailer(ld, lost[i].disk, j), 0);
+		KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
+		snprintf(text, sizeof(text), "epoch %llu was durable", lost[i].epoch);
+		KUNIT_EXPECT_NOT_NULL_MSG(test, strstr(ld->said, text), "%u: \"%s\"", i,
+					  ld->said);
+		/* The life may have an end. */
+		ld->super[0]->lives[0].last_epoch = cpu_to_le64(6);
+		ld->super[1]->lives[0].last_epoch = cpu_to_le64(6);
+		ld->super[2]->lives[0].last_epoch = cpu_to_le64(6);
+		ld_write_supers(ld);
+		KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
+		ld->super[0]->lives[0].last_epoch = 0;
+		ld->super[1]->lives[0].last_epoch = 0;
+		ld->super[2]->lives[0].last_epoch = 0;
+		ld_write_supers(ld);
+		for (j = lost[i].n; j <= 4; j++)
+			ld_damage(ld, lost[i].disk, ld_trailer(ld, lost[i].disk, j), 0);
+	}
+	KUNIT_EXPECT_EQ(test, 10, ld_restore(ld, &found));
+}
+
+/* What was read ahead on a disk, and belongs to a later epoch, need not be there. */
+static void only_disks_of_an_epoch_have_to_be_readable(struct kunit *test)
+{
+	struct ld *ld = ld_sparse(test);
+	struct kvt_log_found found;
+	u64 until;
+
+	/* Of epochs 1, 3 and 4. */
+	ld_unreadable(ld, ld_trailer(ld, 0, 2), -EIO);
+	for (until = 1; until <= 6; until++) {
+		ld->set.until = until;
+		KUNIT_EXPECT_EQ(test, until < 3 ? 2 * (int)until : -EIO, ld_restore(ld, &found));
+	}
+	ld_unreadable(ld, 0, 0);
+	ld_damage(ld, 1, ld_trailer(ld, 1, 3), 100);
+	for (until = 1; until <= 6; until++) {
+		ld->set.until = until;
+		KUNIT_EXPECT_EQ(test, until < 4 ? 2 * (int)until : -EBADMSG,
+				ld_restore(ld, &found));
+	}
+	/* A life that ends with epoch 3. */
+	ld->set.until = 0;
+	ld->super[0]->lives[0].last_epoch = cpu_to_le64(3);
+	ld->super[1]->lives[0].last_epoch = cpu_to_le64(3);
+	ld->super[2]->lives[0].last_epoch = cpu_to_le64(3);
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, 6, ld_restore(ld, &found));
+}
+
+/* A disk that has no part of a life: its place for commit records may have another use. */
+static void a_disk_without_epochs_needs_no_segment(struct kunit *test)
+{
+	struct ld *ld = ld_new(test, 2);
+	struct kvt_log_found found;
+	u32 i;
+
+	ld_add_epoch(ld, 1, BIT(1));
+	ld_add_epoch(ld, 2, BIT(1));
+	memset(ld_block(ld, 0, ld_trailer(ld, 0, 0)), 0x5a, KVTREE_LOG_BLOCK);
+	memset(ld_block(ld, 0, ld_trailer(ld, 0, 1)), 0x5a, KVTREE_LOG_BLOCK);
+	KUNIT_EXPECT_EQ(test, 2, ld_restore(ld, &found));
+	KUNIT_EXPECT_EQ(test, 2, found.epoch);
+	/* If the end of the life is not known, a later commit record might be there. */
+	ld_unreadable(ld, ld_trailer(ld, 0, 1), -EIO);
+	KUNIT_EXPECT_EQ(test, -EIO, ld_restore(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 3 cannot be read"));
+	for (i = 0; i < 2; i++)
+		ld->super[i]->lives[0].last_epoch = cpu_to_le64(2);
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, 2, ld_restore(ld, &found));
+}
+
+static void commit_records_name_the_same_disks(struct kunit *test)
+{
+	static const struct { u8 devices; const char *said; } wrong[] = {
+		{ BIT(0) | BIT(1) | BIT(2), "do not agree" }, { 0, "do not agree" },
+		{ BIT(0), "is wrong" }, { BIT(1) | BIT(3), "is wrong" }, { BIT(7), "is wrong" },
+	};
+	struct kvt_log_found found;
+	struct ld *ld;
+	u32 i, dev;
+
+	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
+		ld = ld_new(test, LD_DISKS);
+		ld->devices = BIT(0) | BIT(1);
+		ld_add_trailer(ld, 0, 1, NULL, 0);
+		ld->devices = wrong[i].devices;
+		ld_add_trailer(ld, 1, 1, NULL, 0);
+		KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
+		KUNIT_EXPECT_NOT_NULL_MSG(test, strstr(ld->said, wrong[i].said), "%u: \"%s\"", i,
+					  ld->said);
+	}
+	/* Earlier versions must know. */
+	ld = ld_sparse(test);
+	for (dev = 0; dev < LD_DISKS; dev++)
+		ld->super[dev]->incompat = 0;
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "is wrong"));
+}
+
+/* The first commit record of a life may be the last one in its segment. */
+static void a_life_goes_on_in_the_next_segment(struct kunit *test)
+{
+	const struct kvt_log_pos ahead = {
+		.sequence = LD_AHEAD + 1, .segment = LD_AHEAD, .block = 1,
+	};
+	struct ld *ld = ld_new(test, 1);
+	struct kvt_log_found found;
+
+	kvt_log_pos_store(&ld->super[0]->ahead, &ahead);
+	ld->super[0]->ahead_generation = ld->super[0]->lives[0].generation;
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, 0, ld_restore(ld, &found));
+	ld->commit[0] = ahead;
+	ld_add_trailer(ld, 0, 2, NULL, 0);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 1 is damaged"));
+	/* An earlier version has begun this life, and left what it does not know. */
+	ld->super[0]->ahead_generation = 0;
+	ld_write_supers(ld);
+	ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &ahead), -EIO);
+	KUNIT_EXPECT_EQ(test, 0, ld_restore(ld, &found));
 }
 
 static void recovery_requires_all_that_was_durable_at_a_checkpoint(struct kunit *test)
@@ -1472,6 +1709,13 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(a_part_of_a_commit_record_proves_the_epoch_on_all_disks),
 	KUNIT_CASE(an_epoch_before_an_empty_one_is_damaged_and_not_dropped),
 	KUNIT_CASE(an_epoch_counts_when_all_disks_have_it),
+	KUNIT_CASE(an_epoch_counts_when_all_disks_of_it_have_it),
+	KUNIT_CASE(the_last_epoch_may_be_on_one_disk),
+	KUNIT_CASE(a_commit_record_that_others_prove_is_not_dropped),
+	KUNIT_CASE(only_disks_of_an_epoch_have_to_be_readable),
+	KUNIT_CASE(a_disk_without_epochs_needs_no_segment),
+	KUNIT_CASE(commit_records_name_the_same_disks),
+	KUNIT_CASE(a_life_goes_on_in_the_next_segment),
 	KUNIT_CASE(recovery_requires_all_that_was_durable_at_a_checkpoint),
 	KUNIT_CASE(an_epoch_that_was_carried_must_exist),
 	KUNIT_CASE(a_life_begins_behind_the_checkpoint),

@@ -43,23 +43,26 @@ static void lw_free(void *arg)
 {
 	struct lw *lw = arg;
 	struct kvt_log_dev *dev;
+	u32 i;
 
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 	WRITE_ONCE(kvt_park_hook, NULL);
 	if (lw->idle_ms)
 		WRITE_ONCE(kvt_log_idle_ms, lw->idle_ms - 1);
 	if (lw->log) {
-		dev = &lw->log->devs.dev[0];
 		cancel_delayed_work_sync(&lw->log->state.commit);
 		cancel_delayed_work_sync(&lw->log->state.checkpoint);
 		cancel_delayed_work_sync(&lw->commits->idle);
 		kvt_streams_exit(lw->log);
 		kvt_log_queues_exit(lw->log);
-		kvfree(lw->log->space.part[0].segs.seg);
-		kvfree(lw->commits->chain[0].trailer);
-		kfree(dev->super);
-		if (dev->file)
-			bdev_fput(dev->file);
+		for (i = 0; i < lw->log->devs.nr; i++) {
+			dev = &lw->log->devs.dev[i];
+			kvfree(lw->log->space.part[i].segs.seg);
+			kvfree(lw->commits->chain[i].trailer);
+			kfree(dev->super);
+			if (dev->file)
+				bdev_fput(dev->file);
+		}
 		percpu_counter_destroy(&lw->log->space.live);
 		kvt_image_exit(&lw->log->image);
 	}
@@ -68,15 +71,16 @@ static void lw_free(void *arg)
 	kvt_stats_exit(&lw->stats);
 }
 
-static void lw_init_dev(struct lw *lw)
+static void lw_add_dev(struct lw *lw)
 {
 	struct kvt_log *log = lw->log;
-	struct kvt_log_dev *dev = &log->devs.dev[0];
-	struct kvt_part *part = &log->space.part[0];
-	struct kvt_chain *chain = &lw->commits->chain[0];
-	u32 i;
+	u32 i = log->devs.nr++;
+	struct kvt_log_dev *dev = &log->devs.dev[i];
+	struct kvt_part *part = &log->space.part[i];
+	struct kvt_chain *chain = &lw->commits->chain[i];
 
 	dev->devs = &log->devs;
+	dev->index = i;
 	part->space = &log->space;
 	part->dev = dev;
 	dev->super = kzalloc(sizeof(*dev->super), GFP_KERNEL);
@@ -123,11 +127,10 @@ static struct lw *lw_new(struct kunit *test)
 	INIT_DELAYED_WORK(&log->state.checkpoint, lw_no_work);
 	INIT_DELAYED_WORK(&lw->commits->idle, lw_no_work);
 	kvt_log_state_init(&log->state);
-	log->devs.nr = 1;
 	log->state.lease = S64_MAX;
 	log->state.epoch = 1;
 	log->state.alive = true;
-	lw_init_dev(lw);
+	lw_add_dev(lw);
 	KUNIT_ASSERT_EQ(test, 0, kvt_log_queues_init(log));
 	KUNIT_ASSERT_EQ(test, 0, kvt_streams_init(log));
 	log->image.super = log->devs.dev[0].super;
@@ -288,15 +291,19 @@ static void writers_that_see_the_same_room_do_not_both_have_it(struct kunit *tes
 /* Let the log write to a RAM disk from here on. */
 static void lw_open_disk(struct lw *lw)
 {
-	struct kvt_log_dev *dev = &lw->log->devs.dev[0];
+	struct kvt_log_dev *dev;
+	u32 i;
 
-	dev->file = bdev_file_open_by_dev(MKDEV(RAMDISK_MAJOR, 0),
-					  BLK_OPEN_READ | BLK_OPEN_WRITE, lw, NULL);
-	if (IS_ERR(dev->file)) {
-		dev->file = NULL;
-		KUNIT_FAIL_AND_ABORT(lw->test, "needs a RAM disk");
+	for (i = 0; i < lw->log->devs.nr; i++) {
+		dev = &lw->log->devs.dev[i];
+		dev->file = bdev_file_open_by_dev(MKDEV(RAMDISK_MAJOR, i),
+						  BLK_OPEN_READ | BLK_OPEN_WRITE, lw, NULL);
+		if (IS_ERR(dev->file)) {
+			dev->file = NULL;
+			KUNIT_FAIL_AND_ABORT(lw->test, "needs RAM disks");
+		}
+		dev->bdev = file_bdev(dev->file);
 	}
-	dev->bdev = file_bdev(dev->file);
 }
 
 static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct kunit *test)
@@ -385,6 +392,51 @@ static void a_stream_with_records_of_the_next_epoch_is_not_forgotten(struct kuni
 	mutex_unlock(&lw->commits->commit_lock);
 }
 
+/* Commit.  Returns on which devices. */
+static u32 lw_commit(struct lw *lw)
+{
+	mutex_lock(&lw->commits->commit_lock);
+	KUNIT_EXPECT_EQ(lw->test, 0, kvt_commit(lw->commits));
+	mutex_unlock(&lw->commits->commit_lock);
+	return lw->commits->devices;
+}
+
+static void an_epoch_is_written_to_devices_that_have_a_part_of_it(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_log *log = lw->log;
+	const struct kvtree_log_trailer *t = lw->commits->chain[0].trailer;
+	const struct kvt_log_pos at = lw->commits->chain[0].next;
+
+	/* No stream is on this one. */
+	lw_add_dev(lw);
+	lw_open_disk(lw);
+	log->space.part[0].append.pos = (struct kvt_log_pos) {
+		.segment = LW_STREAM, .block = 1
+	};
+	lw_log(lw, "a", true);
+	KUNIT_EXPECT_EQ(test, BIT(0), lw_commit(lw));
+	KUNIT_EXPECT_EQ(test, 2, lw->commits->chain[0].next.block);
+	KUNIT_EXPECT_EQ(test, 1, lw->commits->chain[1].next.block);
+	KUNIT_EXPECT_EQ(test, BIT(0), t->devices);
+	KUNIT_EXPECT_EQ(test, le32_to_cpu(t->head_crc),
+			kvt_log_trailer_head_crc(log->devs.dev[0].super, log->devs.generation, &at,
+						 t));
+	KUNIT_EXPECT_EQ(test, 1, kvt_stats_read(&lw->stats, KVTREE_STAT_LOG_FLUSHES));
+	/* Nobody has a part of it. */
+	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1), lw_commit(lw));
+	KUNIT_EXPECT_EQ(test, 3, lw->commits->chain[0].next.block);
+	KUNIT_EXPECT_EQ(test, 2, lw->commits->chain[1].next.block);
+	KUNIT_EXPECT_EQ(test, 3, kvt_stats_read(&lw->stats, KVTREE_STAT_LOG_FLUSHES));
+	/* Its lease is a new one. */
+	log->state.lease = lw->value->version + 1;
+	lw_log(lw, "b", true);
+	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1), lw_commit(lw));
+	KUNIT_EXPECT_EQ(test, 5, kvt_stats_read(&lw->stats, KVTREE_STAT_LOG_FLUSHES));
+	lw_log(lw, "c", true);
+	KUNIT_EXPECT_EQ(test, BIT(0), lw_commit(lw));
+}
+
 static void one_flush_is_enough_for_all_that_ask_before_it_begins(struct kunit *test)
 {
 	struct lw *lw = lw_new(test);
@@ -399,19 +451,55 @@ static void one_flush_is_enough_for_all_that_ask_before_it_begins(struct kunit *
 	KUNIT_EXPECT_EQ(test, 0, kvt_disks_use(devs));
 	KUNIT_EXPECT_EQ(test, 0, kvt_disks_use(other));
 	kvt_disks_ask(devs, begun);
-	KUNIT_EXPECT_FALSE(test, kvt_disks_flushed(devs, begun));
+	KUNIT_EXPECT_FALSE(test, kvt_disks_flushed(devs, 1, begun));
 	KUNIT_EXPECT_EQ(test, 0, kvt_devs_flush(other));
-	KUNIT_EXPECT_TRUE(test, kvt_disks_flushed(devs, begun));
+	KUNIT_EXPECT_TRUE(test, kvt_disks_flushed(devs, 1, begun));
 	/* A flush that has begun before. */
-	kvt_disks_begin(other);
+	kvt_disks_begin(other, 1);
 	kvt_disks_ask(devs, begun);
-	kvt_disks_end(other);
-	KUNIT_EXPECT_FALSE(test, kvt_disks_flushed(devs, begun));
+	kvt_disks_end(other, 1);
+	KUNIT_EXPECT_FALSE(test, kvt_disks_flushed(devs, 1, begun));
 	/* A flush that fails. */
-	kvt_disks_begin(other);
-	KUNIT_EXPECT_FALSE(test, kvt_disks_flushed(devs, begun));
+	kvt_disks_begin(other, 1);
+	KUNIT_EXPECT_FALSE(test, kvt_disks_flushed(devs, 1, begun));
 	kvt_disks_leave(other);
 	kvt_disks_leave(devs);
+}
+
+/* A commit flushes only the devices that have a part of the epoch. */
+static void a_flush_of_a_disk_does_not_count_for_others(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_devs *devs = &lw->log->devs;
+	struct block_device *bdev = kunit_kcalloc(test, 3, sizeof(*bdev), GFP_KERNEL);
+	struct gendisk *disk = kunit_kcalloc(test, 2, sizeof(*disk), GFP_KERNEL);
+	u64 begun[KVTREE_LOG_DEVS_MAX];
+	u32 i, one, other;
+
+	KUNIT_ASSERT_TRUE(test, bdev && disk);
+	/* The first and the last device are on the same disk. */
+	for (i = 0; i < 3; i++) {
+		bdev[i].bd_disk = &disk[i % 2];
+		devs->dev[i].bdev = &bdev[i];
+	}
+	devs->nr = 3;
+	KUNIT_EXPECT_EQ(test, 0, kvt_disks_use(devs));
+	one = kvt_disks_of(devs, BIT(0));
+	other = kvt_disks_of(devs, BIT(1));
+	KUNIT_EXPECT_EQ(test, 3, one | other);
+	KUNIT_EXPECT_EQ(test, 0, one & other);
+	KUNIT_EXPECT_EQ(test, one, kvt_disks_of(devs, BIT(2)));
+	KUNIT_EXPECT_EQ(test, 3, kvt_disks_of(devs, kvt_devs_all(devs)));
+	kvt_disks_ask(devs, begun);
+	kvt_disks_lock(devs, one);
+	kvt_disks_begin(devs, one);
+	kvt_disks_end(devs, one);
+	kvt_disks_unlock(devs, one);
+	KUNIT_EXPECT_TRUE(test, kvt_disks_flushed(devs, one, begun));
+	KUNIT_EXPECT_FALSE(test, kvt_disks_flushed(devs, other, begun));
+	KUNIT_EXPECT_FALSE(test, kvt_disks_flushed(devs, one | other, begun));
+	kvt_disks_leave(devs);
+	devs->nr = 1;
 }
 
 struct flusher {
@@ -451,12 +539,12 @@ static void a_log_that_has_waited_for_a_later_flush_needs_none(struct kunit *tes
 	lw_open_disk(lw);
 	KUNIT_EXPECT_EQ(test, 0, kvt_disks_use(devs));
 	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&thread, 0, flusher_run, &flusher));
-	kvt_disks_lock(devs);
+	kvt_disks_lock(devs, 1);
 	kt_thread_start(&thread);
 	KUNIT_EXPECT_TRUE(test, flusher_waits(&thread, &flusher));
-	kvt_disks_begin(devs);
-	kvt_disks_end(devs);
-	kvt_disks_unlock(devs);
+	kvt_disks_begin(devs, 1);
+	kvt_disks_end(devs, 1);
+	kvt_disks_unlock(devs, 1);
 	KUNIT_EXPECT_EQ(test, 0, kt_thread_join(&thread));
 	KUNIT_EXPECT_EQ(test, 0, kvt_stats_read(&lw->stats, KVTREE_STAT_LOG_FLUSHES));
 	KUNIT_EXPECT_EQ(test, 0, kvt_devs_flush(devs));
@@ -929,12 +1017,7 @@ static void a_stream_takes_a_segment_if_all_devices_have_room(struct kunit *test
 	u32 least;
 
 	lw_open_disk(lw);
-	log->devs.nr = 2;
-	log->devs.dev[1].index = 1;
-	log->devs.dev[1].super = log->devs.dev[0].super;
-	part[1].space = &log->space;
-	part[1].dev = &log->devs.dev[1];
-	spin_lock_init(&part[1].segs.lock);
+	lw_add_dev(lw);
 	part[0].share = 1;
 	part[1].share = 1;
 	log->space.shares = 2;
@@ -1266,7 +1349,9 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_commit_without_room_for_one_stream_makes_nothing_durable),
 	KUNIT_CASE(a_commit_looks_only_at_streams_with_records),
 	KUNIT_CASE(a_stream_with_records_of_the_next_epoch_is_not_forgotten),
+	KUNIT_CASE(an_epoch_is_written_to_devices_that_have_a_part_of_it),
 	KUNIT_CASE(one_flush_is_enough_for_all_that_ask_before_it_begins),
+	KUNIT_CASE(a_flush_of_a_disk_does_not_count_for_others),
 	KUNIT_CASE(a_log_that_has_waited_for_a_later_flush_needs_none),
 	KUNIT_CASE(a_commit_without_room_for_its_record_closes_no_epoch),
 	KUNIT_CASE(versions_beyond_the_lease_wait_for_a_commit),

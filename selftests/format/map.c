@@ -158,14 +158,13 @@ static void add_life(struct fmt_map *map, struct kvt_log_set *set, u32 dev, u32 
 {
 	struct fmt_place place;
 	struct kvt_log_walk walk;
-	struct kvt_log_pos at;
 	u32 parent;
 
 	if (kvt_log_walk_init(&walk, set, dev) || kvt_log_walk_life(&walk, life))
 		fmt_die("a life cannot be followed");
 	/* Also the record of an epoch that is dropped. */
-	for (at = walk.pos; walk.epoch <= last && !kvt_log_walk_next(&walk); at = walk.pos) {
-		place = place_make(set, FMT_TRAILER, dev, walk.generation, &at,
+	while (!kvt_log_walk_next(&walk) && le64_to_cpu(walk.trailer->epoch) <= last) {
+		place = place_make(set, FMT_TRAILER, dev, walk.generation, &walk.at,
 				   le32_to_cpu(walk.trailer->blocks));
 		parent = fmt_map_add(map, &place);
 		add_extents(map, set, parent, walk.trailer->extents,
@@ -231,6 +230,17 @@ static void seal_zero(const struct fmt_map *map, struct fmt_disks *disks,
 				 (size_t)place->blocks * KVTREE_LOG_BLOCK, off));
 }
 
+static void seal_trailer(const struct fmt_map *map, struct fmt_disks *disks,
+			 const struct fmt_place *place)
+{
+	const struct kvtree_log_trailer *t = (void *)fmt_block(disks, place->disk, place->block);
+
+	put_crc(disks, place, offsetof(struct kvtree_log_trailer, head_crc),
+		kvt_log_trailer_head_crc(&map->super[place->dev], place->generation, &place->pos,
+					 t));
+	seal_zero(map, disks, place, offsetof(struct kvtree_log_trailer, crc));
+}
+
 static void seal_extent(const struct fmt_map *map, struct fmt_disks *disks,
 			const struct fmt_place *place)
 {
@@ -283,7 +293,7 @@ void fmt_map_seal(const struct fmt_map *map, struct fmt_disks *disks, u32 i)
 		seal_zero(map, disks, place, offsetof(struct kvtree_log_segment, crc));
 		break;
 	case FMT_TRAILER:
-		seal_zero(map, disks, place, offsetof(struct kvtree_log_trailer, crc));
+		seal_trailer(map, disks, place);
 		break;
 	case FMT_TABLE:
 		seal_zero(map, disks, place, offsetof(struct kvtree_log_table, crc));

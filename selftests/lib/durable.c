@@ -128,6 +128,18 @@ void *kvt_disk_image(const struct kvt_disk *disk)
 	return image;
 }
 
+bool kvt_image_part(const struct kvt_disk *disk, const void *image, size_t i, off_t *at,
+		    off_t *end)
+{
+	const struct extents *extents = image_extents(disk, image);
+
+	if (i >= extents->nr)
+		return false;
+	*at = extents->extent[i].at;
+	*end = extents->extent[i].end;
+	return true;
+}
+
 void kvt_disk_free(const struct kvt_disk *disk, void *image)
 {
 	if (image)

@@ -34,6 +34,9 @@ void kvt_disk_write(const struct kvt_disk *disk, const void *data, size_t len, s
  * one moment, although a checkpoint may be under way.  Earlier images are freed; NULL: none.
  */
 void kvt_disks_image(const struct kvt_disk *disk, int nr, int fd, void **image);
+/* The i-th part of an image that was ever written to.  Returns whether there is one. */
+bool kvt_image_part(const struct kvt_disk *disk, const void *image, size_t i, off_t *at,
+		    off_t *end);
 void kvt_disks_restore(const struct kvt_disk *disk, int nr, void *const *image);
 /* Records of the checkpoint that counts. */
 __u64 kvt_disks_records(const struct kvt_disk *disk, int nr);

@@ -44,6 +44,8 @@
 
 /* In incompat: the checkpoint consists of ranges, see struct kvtree_log_piece. */
 #define KVTREE_LOG_RANGES	(1ull << 0)
+/* In incompat: a device may lack the trailers of epochs without extents on it. */
+#define KVTREE_LOG_SPARSE	(1ull << 1)
 
 /* A place on a device: a block of a segment in one of its uses. */
 struct kvtree_log_pos {
@@ -63,7 +65,7 @@ struct kvtree_log_life {
 	__le64 last_epoch;		/* of the last life: 0 */
 	__le32 flags;			/* KVTREE_LOG_LIFE_... */
 	__le32 reserved;
-	struct kvtree_log_pos commit;	/* the trailer of first_epoch, on this device */
+	struct kvtree_log_pos commit;	/* the first trailer of the life, on this device */
 };
 
 /*
@@ -113,7 +115,9 @@ struct kvtree_log_super {
 	__le32 reserved;
 	struct kvtree_log_checkpoint checkpoint;
 	struct kvtree_log_life lives[KVTREE_LOG_LIVES_MAX];
-	__u8   zero[2312];
+	struct kvtree_log_pos ahead;	/* the first trailer after the segment of a life's commit */
+	__le64 ahead_generation;	/* of that life, the last one; or ahead means nothing */
+	__u8   zero[2288];
 };
 
 /*
@@ -185,8 +189,10 @@ struct kvtree_log_segment {
  * Epochs
  * ======
  *
- * An epoch is durable when every device has its trailer and the extents named in
- * it.  The trailer of an epoch is written when the epoch before is durable.
+ * An epoch is durable when all devices that take part in it have its trailer and the extents
+ * named in that.  Those with extents of the epoch take part, or all if there are none, or if the
+ * lease is a new one.
+ * The trailers of an epoch are written when the epoch before is durable.
  */
 #define KVTREE_LOG_TRAILER_MAGIC 0x525465657274766bull	/* "kvtreeTR" */
 #define KVTREE_LOG_TRAILER_MAX	64u	/* blocks */
@@ -212,7 +218,9 @@ struct kvtree_log_trailer {
 	struct kvtree_log_pos ahead;	/* position of the first one in the next segment */
 	__le32 nr_extents;
 	__le32 dev_index;
-	__le64 reserved;
+	__u8   devices;			/* a bit for each that takes part in the epoch; 0: all do */
+	__u8   reserved[3];
+	__le32 head_crc;		/* of this header, both checksums taken as 0; 0: none */
 	struct kvtree_log_extent extents[];
 };
 

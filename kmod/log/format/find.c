@@ -34,111 +34,79 @@ static int trailer_judge(struct kvt_log_walk *walk, struct kvt_log_reader *reade
 	return verdict;
 }
 
-/* A device's last trailer, or part of one, in the open life. */
-struct tail {
-	u64 epoch;	/* of the trailer; if there is none, one less than the life's first */
-	bool complete;
-	u64 lease;
-	u64 time;
-};
-
-static int tail_find(struct kvt_log_walk *walk, struct kvt_log_reader *reader, struct tail *tail)
+/* Check the last epoch, which the walks have passed, on all devices that take part in it. */
+static int epoch_judge(struct kvt_log_epochs *ep, struct kvt_log_reader *reader)
 {
-	u32 life = kvt_log_set_lives(walk->set) - 1;
-	int verdict;
+	int verdict = KVT_LOG_SOUND;
+	u32 dev;
 
-	tail->lease = le64_to_cpu(walk->set->dev[walk->dev].super->version_lease);
-	tail->complete = true;
-	verdict = kvt_log_walk_life(walk, life);
-	if (verdict)
-		return verdict;
-	tail->epoch = walk->epoch - 1;
-	while (!(verdict = kvt_log_walk_next(walk))) {
-		tail->epoch = walk->epoch - 1;
-		tail->lease = le64_to_cpu(walk->trailer->version_lease);
-		tail->time = le64_to_cpu(walk->trailer->time);
-		kvt_env_rest();
+	for (dev = 0; !verdict && dev < ep->set->nr_devs; dev++) {
+		if (!(ep->devices >> dev & 1))
+			continue;
+		verdict = kvt_log_walk_back(&ep->walk[dev]);
+		if (verdict == -EIO)
+			kvt_log_walk_say(&ep->walk[dev], ep->epoch);
+		if (!verdict)
+			verdict = trailer_judge(&ep->walk[dev], reader);
 	}
-	if (verdict != KVT_LOG_END)
-		return verdict;
-	if (walk->begun) {
-		/* The trailer before is not the last one: its epoch was durable. */
-		tail->epoch = walk->epoch;
-		tail->complete = false;
-		return KVT_LOG_SOUND;
-	}
-	/* Go back to the last trailer, which the walk has passed. */
-	kvt_log_walk_life(walk, life);
-	if (tail->epoch < walk->epoch)
-		return KVT_LOG_SOUND;
-	while (walk->epoch <= tail->epoch) {
-		verdict = kvt_log_walk_next(walk);
-		/* An end is an error of the device here: the trailer was there a moment ago. */
-		if (verdict)
-			return verdict == KVT_LOG_END ? -EIO : verdict;
-	}
-	verdict = trailer_judge(walk, reader);
-	tail->complete = verdict != KVT_LOG_DAMAGED;
-	return tail->complete ? verdict : KVT_LOG_SOUND;
+	return verdict;
 }
 
-static int tails_judge(struct kvt_log_set *set, const struct tail *tails,
-		       struct kvt_log_found *found)
+/* Note an epoch's time. */
+static void found_note(struct kvt_log_found *found, const struct kvt_log_epochs *ep)
 {
-	bool all = true;
-	u32 i;
+	u32 dev;
 
-	found->seen = 0;
-	for (i = 0; i < set->nr_devs; i++)
-		found->seen = max(found->seen, tails[i].epoch);
-	found->version_lease = 0;
-	for (i = 0; i < set->nr_devs; i++) {
-		if (tails[i].epoch + 1 < found->seen) {
-			kvt_log_say(set, "device %u ends with epoch %llu, but epoch %llu was begun",
-				    i + 1, (unsigned long long)tails[i].epoch,
-				    (unsigned long long)found->seen);
-			return KVT_LOG_DAMAGED;
-		}
-		if (tails[i].epoch + 1 == found->seen && !tails[i].complete) {
-			kvt_log_say(set, "device %u has lost a part of epoch %llu", i + 1,
-				    (unsigned long long)tails[i].epoch);
-			return KVT_LOG_DAMAGED;
-		}
-		if (tails[i].epoch < found->seen || !tails[i].complete)
-			all = false;
-		found->time = max(found->time, tails[i].time);
-		/*
-		 * The last trailer's lease may never have taken effect.  Using it does no harm, as
-		 * leases only grow.
-		 */
-		found->version_lease = max(found->version_lease, tails[i].lease);
+	for (dev = 0; dev < ep->set->nr_devs; dev++)
+		if (ep->devices >> dev & 1)
+			found->time = max(found->time, le64_to_cpu(ep->walk[dev].trailer->time));
+}
+
+/* Go on until there is no complete epoch, or until @until.  Returns as kvt_log_epochs_next(). */
+static int found_walk(struct kvt_log_found *found, struct kvt_log_epochs *ep, u64 until)
+{
+	int verdict = KVT_LOG_SOUND;
+
+	while (!verdict && ep->epoch < until) {
+		verdict = kvt_log_epochs_next(ep);
+		if (!verdict)
+			found_note(found, ep);
+		kvt_env_rest();
 	}
-	found->epoch = all ? found->seen : found->seen - 1;
+	found->version_lease = max(found->version_lease, ep->version_lease);
+	return verdict;
+}
+
+/* The last trailers of an open life were found: which epoch is the last one? */
+static int open_judge(struct kvt_log_found *found, struct kvt_log_epochs *ep,
+		      struct kvt_log_reader *reader)
+{
+	int verdict = KVT_LOG_SOUND;
+
+	found->epoch = ep->epoch;
+	found->seen = ep->epoch + ep->begun;
+	/* If the next one was begun, this one was durable. */
+	if (!ep->begun)
+		verdict = epoch_judge(ep, reader);
+	if (verdict != KVT_LOG_DAMAGED)
+		return verdict;
+	found->epoch--;
 	return KVT_LOG_SOUND;
 }
 
-static int find_open(struct kvt_log_set *set, struct kvt_log_found *found)
+static int find_open(struct kvt_log_set *set, struct kvt_log_found *found,
+		     struct kvt_log_epochs *ep)
 {
-	struct tail *tails = kvt_env_alloc(KVTREE_LOG_DEVS_MAX * sizeof(*tails));
 	struct kvt_log_reader *reader = kvt_env_alloc(sizeof(*reader));
-	struct kvt_log_walk walk;
-	int verdict = -ENOMEM;
-	u32 i;
+	int verdict;
 
-	if (tails && reader)
-		verdict = kvt_log_reader_init(reader, set);
-	for (i = 0; !verdict && i < set->nr_devs; i++) {
-		verdict = kvt_log_walk_init(&walk, set, i);
-		if (!verdict)
-			verdict = tail_find(&walk, reader, &tails[i]);
-		kvt_log_walk_exit(&walk);
-	}
-	if (!verdict)
-		verdict = tails_judge(set, tails, found);
-	if (reader)
-		kvt_log_reader_exit(reader);
+	if (!reader)
+		return -ENOMEM;
+	verdict = kvt_log_reader_init(reader, set) ?: found_walk(found, ep, KVT_LOG_NUMBER_MAX);
+	if (verdict == KVT_LOG_END)
+		verdict = open_judge(found, ep, reader);
+	kvt_log_reader_exit(reader);
 	kvt_env_free(reader);
-	kvt_env_free(tails);
 	return verdict;
 }
 
@@ -201,34 +169,38 @@ static int carried_judge(struct kvt_log_set *set, u64 epoch)
 	return KVT_LOG_DAMAGED;
 }
 
-/* Check that a device has epoch @until in the last life.  Later epochs may be damaged. */
-static int until_walk(struct kvt_log_walk *walk, struct kvt_log_found *found)
+/* Check that epoch @until is in the last life.  Later epochs may be damaged. */
+static int until_find(struct kvt_log_set *set, struct kvt_log_found *found,
+		      struct kvt_log_epochs *ep)
 {
-	int verdict;
+	int verdict = found_walk(found, ep, set->until);
 
-	verdict = kvt_log_walk_life(walk, kvt_log_set_lives(walk->set) - 1);
-	while (!verdict && walk->epoch <= walk->set->until) {
-		verdict = kvt_log_walk_next(walk);
-		if (verdict)
-			break;
-		found->time = max(found->time, le64_to_cpu(walk->trailer->time));
-		found->version_lease = max(found->version_lease,
-					   le64_to_cpu(walk->trailer->version_lease));
-		kvt_env_rest();
-	}
 	if (verdict != KVT_LOG_END)
 		return verdict;
-	verdict = carried_judge(walk->set, walk->epoch - 1);
-	return verdict ?: until_refused(walk->set, "the last one is", walk->epoch - 1);
+	return carried_judge(set, ep->epoch) ?:
+	       until_refused(set, "the last one is", ep->epoch);
+}
+
+/* Go through the last life, whose end is not known. */
+static int find_last(struct kvt_log_set *set, struct kvt_log_found *found)
+{
+	struct kvt_log_epochs *ep = kvt_env_alloc(sizeof(*ep));
+	int verdict;
+
+	if (!ep)
+		return -ENOMEM;
+	verdict = kvt_log_epochs_init(ep, set, false) ?:
+		  kvt_log_epochs_life(ep, kvt_log_set_lives(set) - 1);
+	if (!verdict)
+		verdict = set->until ? until_find(set, found, ep) : find_open(set, found, ep);
+	kvt_log_epochs_exit(ep);
+	kvt_env_free(ep);
+	return verdict;
 }
 
 /* Restore the epoch asked for instead of the last one. */
 static int find_until(struct kvt_log_set *set, struct kvt_log_found *found, u64 begin, u64 end)
 {
-	struct kvt_log_walk walk;
-	int verdict = KVT_LOG_SOUND;
-	u32 i;
-
 	found->epoch = set->until;
 	found->seen = set->until;
 	if (!found->first)
@@ -239,15 +211,7 @@ static int find_until(struct kvt_log_set *set, struct kvt_log_found *found, u64 
 	if (end && set->until > end)
 		return until_refused(set, "the last one is", end);
 	/* Lives that have ended have all epochs up to their last one. */
-	if (end || set->until < begin)
-		return KVT_LOG_SOUND;
-	for (i = 0; !verdict && i < set->nr_devs; i++) {
-		verdict = kvt_log_walk_init(&walk, set, i);
-		if (!verdict)
-			verdict = until_walk(&walk, found);
-		kvt_log_walk_exit(&walk);
-	}
-	return verdict;
+	return end || set->until < begin ? KVT_LOG_SOUND : find_last(set, found);
 }
 
 /*
@@ -274,7 +238,7 @@ static u64 first_epoch(const struct kvtree_log_super *super)
 /* Find the end of an open life, and check that it is not before an epoch known to be durable. */
 static int find_end(struct kvt_log_set *set, struct kvt_log_found *found)
 {
-	return find_open(set, found) ?: carried_judge(set, found->epoch);
+	return find_last(set, found) ?: carried_judge(set, found->epoch);
 }
 
 /* Find the last epoch of the last life, or of the checkpoint if there is no life. */

@@ -16,6 +16,9 @@
  */
 #define KVT_LOG_NUMBER_MAX	0x4000000000000000ULL
 
+/* The features that this version knows. */
+#define KVT_LOG_INCOMPAT	(KVTREE_LOG_RANGES | KVTREE_LOG_SPARSE)
+
 /*
  * What was found at a place.  A function that returns a verdict returns a negative errno instead
  * if it could not find out: a device cannot be read, there is no memory, or a callback failed.  An
@@ -196,7 +199,8 @@ struct kvt_log_walk {
 	struct kvt_log_set *set;
 	u32 dev;
 	u64 generation;
-	u64 epoch;			/* of the next trailer */
+	u64 epoch;			/* the lowest that the next trailer may have */
+	struct kvt_log_pos at;		/* of the current trailer */
 	struct kvt_log_pos pos;		/* of the next trailer */
 	struct kvt_log_pos ahead;	/* of the first trailer in the next segment; or zeros */
 	const struct kvtree_log_trailer *trailer;	/* the current one */
@@ -204,9 +208,24 @@ struct kvt_log_walk {
 	u32 buf_segment;
 	u32 buf_block;
 	u32 buf_blocks;
-	bool begun;			/* set at the end: a part of the next trailer is there */
+	u64 begun;			/* set at the end: the epoch of a part of a trailer there */
+	const char *wrong;		/* what is wrong with the next trailer */
+	bool exact;			/* it ends where no trailer is, whatever is behind that */
 	bool bad;			/* a block of this segment cannot be read */
 	u32 bad_segment;
+};
+
+/* The epochs of a life, one after the other on all devices: see epochs.c. */
+struct kvt_log_epochs {
+	struct kvt_log_set *set;
+	u64 epoch;			/* the current one */
+	u32 devices;			/* a bit for each that takes part in it; at first, 0 */
+	bool begun;			/* set at the end: a part of the next epoch is there */
+	bool known;			/* all epochs that are asked for exist */
+	u64 version_lease;		/* the highest of all trailers, also of those ahead */
+	u32 behind;			/* devices whose walks have to go on */
+	int verdict[KVTREE_LOG_DEVS_MAX];	/* of the walks: on the trailers ahead */
+	struct kvt_log_walk walk[KVTREE_LOG_DEVS_MAX];
 };
 
 /* What kvt_log_find() has found. */
@@ -397,11 +416,22 @@ u32 kvt_log_directory_find(const struct kvt_log_directory *dir, const u8 *key, u
 int kvt_log_range_read(struct kvt_log_reader *reader, const struct kvt_log_directory *dir, u32 i);
 
 /* walk.c */
+u32 kvt_log_trailer_head_crc(const struct kvtree_log_super *super, u64 generation,
+			     const struct kvt_log_pos *pos, const struct kvtree_log_trailer *t);
 int kvt_log_walk_init(struct kvt_log_walk *walk, struct kvt_log_set *set, u32 dev);
 void kvt_log_walk_exit(struct kvt_log_walk *walk);
 int kvt_log_walk_life(struct kvt_log_walk *walk, u32 life);
 int kvt_log_walk_next(struct kvt_log_walk *walk);
+int kvt_log_walk_back(struct kvt_log_walk *walk);
+u32 kvt_log_walk_devices(const struct kvt_log_walk *walk);
 void kvt_log_walk_extent(const struct kvt_log_walk *walk, u32 i, struct kvt_log_extent *extent);
+void kvt_log_walk_say(const struct kvt_log_walk *walk, u64 epoch);
+
+/* epochs.c */
+int kvt_log_epochs_init(struct kvt_log_epochs *ep, struct kvt_log_set *set, bool known);
+void kvt_log_epochs_exit(struct kvt_log_epochs *ep);
+int kvt_log_epochs_life(struct kvt_log_epochs *ep, u32 life);
+int kvt_log_epochs_next(struct kvt_log_epochs *ep);
 
 /* find.c */
 int kvt_log_find(struct kvt_log_set *set, struct kvt_log_found *found);

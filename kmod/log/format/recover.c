@@ -17,26 +17,18 @@ static int replay_trailer(struct kvt_log_visit *visit, struct kvt_log_walk *walk
 	return verdict;
 }
 
-/* Replay a device's part of the next epoch, which must be there. */
-static int replay_next(struct kvt_log_visit *visit, struct kvt_log_walk *walk)
+/* Replay a device's part of an epoch. */
+static int replay_part(struct kvt_log_visit *visit, struct kvt_log_walk *walk)
 {
 	const struct kvt_log_extent at = {
-		.pos = walk->pos,
+		.pos = walk->at,
 		.dev = walk->dev,
 		.generation = walk->generation,
-		.epoch = walk->epoch,
+		.epoch = le64_to_cpu(walk->trailer->epoch),
 	};
-	int verdict;
 
-	verdict = kvt_log_visit_segment(visit, &at, KVTREE_LOG_KIND_COMMIT);
-	if (!verdict)
-		verdict = kvt_log_walk_next(walk);
-	if (verdict == KVT_LOG_END) {
-		kvt_log_say(visit->set, "device %u has lost the commit record of epoch %llu",
-			    walk->dev + 1, (unsigned long long)walk->epoch);
-		verdict = KVT_LOG_DAMAGED;
-	}
-	return verdict ?: replay_trailer(visit, walk);
+	return kvt_log_visit_segment(visit, &at, KVTREE_LOG_KIND_COMMIT) ?:
+	       replay_trailer(visit, walk);
 }
 
 static int recover_bury(struct kvt_log_sink *sink)
@@ -44,15 +36,17 @@ static int recover_bury(struct kvt_log_sink *sink)
 	return sink->bury ? sink->bury(sink) : KVT_LOG_SOUND;
 }
 
-/* Replay the next epoch, on all devices; all walks are at its beginning. */
-static int replay_epoch(struct kvt_log_visit *visit, struct kvt_log_walk *walks)
+/* Replay the next epoch, on all devices that take part in it. */
+static int replay_epoch(struct kvt_log_visit *visit, struct kvt_log_epochs *ep)
 {
 	struct kvt_log_sink *sink = visit->sink;
-	int verdict = KVT_LOG_SOUND;
+	int verdict;
 	u32 dev;
 
+	verdict = kvt_log_epochs_next(ep);
 	for (dev = 0; !verdict && dev < visit->set->nr_devs; dev++)
-		verdict = replay_next(visit, &walks[dev]);
+		if (ep->devices >> dev & 1)
+			verdict = replay_part(visit, &ep->walk[dev]);
 	if (!verdict && (!sink->due || sink->due(sink)))
 		verdict = recover_bury(sink);
 	kvt_env_rest();
@@ -60,20 +54,16 @@ static int replay_epoch(struct kvt_log_visit *visit, struct kvt_log_walk *walks)
 }
 
 /* Replay a life, up to an epoch that must be there. */
-static int replay_life(struct kvt_log_visit *visit, struct kvt_log_walk *walks, u32 life,
-		       u64 last)
+static int replay_life(struct kvt_log_visit *visit, struct kvt_log_epochs *ep, u32 life, u64 last)
 {
-	int verdict = KVT_LOG_SOUND;
-	u32 dev;
+	int verdict = kvt_log_epochs_life(ep, life);
 
-	for (dev = 0; !verdict && dev < visit->set->nr_devs; dev++)
-		verdict = kvt_log_walk_life(&walks[dev], life);
-	while (!verdict && walks->epoch <= last)
-		verdict = replay_epoch(visit, walks);
+	while (!verdict && ep->epoch < last)
+		verdict = replay_epoch(visit, ep);
 	return verdict;
 }
 
-static int replay_lives(struct kvt_log_visit *visit, struct kvt_log_walk *walks, u64 epoch)
+static int replay_lives(struct kvt_log_visit *visit, struct kvt_log_epochs *ep, u64 epoch)
 {
 	const struct kvtree_log_life *life;
 	int verdict = KVT_LOG_SOUND;
@@ -83,7 +73,7 @@ static int replay_lives(struct kvt_log_visit *visit, struct kvt_log_walk *walks,
 	for (i = 0; !verdict && i < kvt_log_set_lives(visit->set); i++) {
 		life = kvt_log_set_life(visit->set, 0, i);
 		last = le64_to_cpu(life->last_epoch) ?: epoch;
-		verdict = replay_life(visit, walks, i, min(last, epoch));
+		verdict = replay_life(visit, ep, i, min(last, epoch));
 	}
 	return verdict;
 }
@@ -91,19 +81,14 @@ static int replay_lives(struct kvt_log_visit *visit, struct kvt_log_walk *walks,
 /* Replay the log up to an epoch. */
 static int replay(struct kvt_log_visit *visit, u64 epoch)
 {
-	struct kvt_log_walk *walks = kvt_env_alloc(visit->set->nr_devs * sizeof(*walks));
-	int verdict = KVT_LOG_SOUND;
-	u32 dev;
+	struct kvt_log_epochs *ep = kvt_env_alloc(sizeof(*ep));
+	int verdict;
 
-	if (!walks)
+	if (!ep)
 		return -ENOMEM;
-	for (dev = 0; !verdict && dev < visit->set->nr_devs; dev++)
-		verdict = kvt_log_walk_init(&walks[dev], visit->set, dev);
-	if (!verdict)
-		verdict = replay_lives(visit, walks, epoch);
-	for (dev = 0; dev < visit->set->nr_devs; dev++)
-		kvt_log_walk_exit(&walks[dev]);
-	kvt_env_free(walks);
+	verdict = kvt_log_epochs_init(ep, visit->set, true) ?: replay_lives(visit, ep, epoch);
+	kvt_log_epochs_exit(ep);
+	kvt_env_free(ep);
 	return verdict;
 }
 
@@ -113,7 +98,7 @@ static int replay(struct kvt_log_visit *visit, u64 epoch)
  * @found: of kvt_log_find(); its epoch may be an earlier one
  * @sink: the sink; its counts are zero
  *
- * The checkpoint comes first, and then one epoch after the other, each on all devices.  The record
+ * The checkpoint comes first, and then one epoch after the other, from all its devices.  The record
  * of a key with the highest version is the valid one; between a put and a removal of the same
  * version, the removal is.  The sink has to compare versions: the checkpoint may have newer records
  * than the first epochs, and the records of an epoch come in any order.

@@ -172,7 +172,7 @@ static bool super_sane(const struct kvtree_log_super *super, u64 size)
 static int super_features(struct kvt_log_set *set, const struct kvtree_log_super *super)
 {
 	if (le32_to_cpu(super->version) == KVTREE_LOG_VERSION &&
-	    !(le64_to_cpu(super->incompat) & ~KVTREE_LOG_RANGES) && !super->ro_compat)
+	    !(le64_to_cpu(super->incompat) & ~KVT_LOG_INCOMPAT) && !super->ro_compat)
 		return 0;
 	kvt_log_say(set, "the format is newer than this program: version %u, features %llx %llx",
 		    le32_to_cpu(super->version),

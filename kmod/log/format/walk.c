@@ -6,6 +6,26 @@
 #define WALK_BLOCKS	(2 * KVTREE_LOG_TRAILER_MAX)
 
 /**
+ * kvt_log_trailer_head_crc() - the checksum of a trailer's header
+ * @super: of the device
+ * @generation: of the life
+ * @pos: the trailer's place
+ * @t: the header; its checksums may have any value
+ *
+ * Return: the checksum; never 0.
+ */
+u32 kvt_log_trailer_head_crc(const struct kvtree_log_super *super, u64 generation,
+			     const struct kvt_log_pos *pos, const struct kvtree_log_trailer *t)
+{
+	struct kvtree_log_trailer head = *t;
+
+	head.crc = 0;
+	head.head_crc = 0;
+	return kvt_log_crc(super, generation, pos, &head, sizeof(head)) ?: 1;
+}
+KVT_EXPORT_FOR_TESTS(kvt_log_trailer_head_crc);
+
+/**
  * kvt_log_walk_init() - prepare to walk
  * @walk: filled; kvt_log_walk_exit() must follow, whatever is returned
  * @set: the devices
@@ -52,8 +72,14 @@ int kvt_log_walk_life(struct kvt_log_walk *walk, u32 life)
 	walk->epoch = le64_to_cpu(from->first_epoch);
 	walk->pos = kvt_log_pos_load(&from->commit);
 	walk->trailer = NULL;
+	walk->begun = 0;
 	walk->buf_blocks = 0;
 	walk->ahead = (struct kvt_log_pos) {};
+	/* Of the last life that this version has begun; earlier versions do not change it. */
+	if (walk_super(walk)->ahead_generation == from->generation)
+		walk->ahead = kvt_log_pos_load(&walk_super(walk)->ahead);
+	if (!kvt_log_pos_valid(walk_super(walk), &walk->ahead, 1))
+		walk->ahead = (struct kvt_log_pos) {};
 	if (kvt_log_pos_valid(walk_super(walk), &walk->pos, 1))
 		return KVT_LOG_SOUND;
 	kvt_log_say(walk->set, "device %u: the superblock's life %u is wrong", walk->dev + 1, life);
@@ -73,13 +99,18 @@ static int walk_read(struct kvt_log_walk *walk, u32 blocks)
 	return err;
 }
 
-/* Report something about the next trailer. */
-static void walk_say(const struct kvt_log_walk *walk, const char *what)
+/**
+ * kvt_log_walk_say() - report what is wrong with the next trailer
+ * @walk: after kvt_log_walk_next() did not return KVT_LOG_SOUND
+ * @epoch: the lowest whose trailer it should be
+ */
+void kvt_log_walk_say(const struct kvt_log_walk *walk, u64 epoch)
 {
-	kvt_log_say(walk->set,
-		    "device %u, segment %u, block %u: the commit record of epoch %llu %s",
-		    walk->dev + 1, walk->pos.segment, walk->pos.block,
-		    (unsigned long long)walk->epoch, what);
+	if (walk->wrong)
+		kvt_log_say(walk->set,
+			    "device %u, segment %u, block %u: the commit record of epoch %llu %s",
+			    walk->dev + 1, walk->pos.segment, walk->pos.block,
+			    (unsigned long long)max(epoch, walk->epoch), walk->wrong);
 }
 
 /* Read as many blocks at the position as a trailer may have, or more.  Returns 0 or an errno. */
@@ -134,18 +165,16 @@ static int walk_fill_trailer(struct kvt_log_walk *walk)
 	return blocks > 1 ? walk_read(walk, blocks) : 0;
 }
 
-/* Whether a block may begin a trailer of @epoch; if 0, of any epoch after the walk's next one. */
+/* Whether a block may begin a trailer of @epoch or a later one. */
 static bool walk_may_be_of(const struct kvt_log_walk *walk, const struct kvtree_log_trailer *t,
 			   u64 epoch)
 {
-	u64 its = le64_to_cpu(t->epoch);
-
-	return walk_may_be(walk, t) && (epoch ? its == epoch : its > walk->epoch);
+	return walk_may_be(walk, t) && le64_to_cpu(t->epoch) >= epoch;
 }
 
 /*
- * Whether there is a sound trailer at the walk's position, which is in memory, that was made for
- * the place @pos; @epoch is as for walk_may_be_of().
+ * Whether there is a sound trailer of @epoch or a later one at the walk's position, which is in
+ * memory, that was made for the place @pos.
  */
 static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos *pos, u64 epoch)
 {
@@ -164,9 +193,9 @@ static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos
 }
 
 /*
- * Whether a trailer begins at the walk's position, which is in memory; the rest of it may be
- * missing.  @epoch is as for walk_may_be_of().  An attach that did not complete may have used the
- * same generation, but no sequence number of a segment is used twice.
+ * Whether a trailer of @epoch or a later one begins at the walk's position, which is in memory; the
+ * rest of it may be missing.  An attach that did not complete may have used the same generation,
+ * but no sequence number of a segment is used twice.
  */
 static bool walk_begun(const struct kvt_log_walk *walk, u64 epoch)
 {
@@ -178,13 +207,32 @@ static bool walk_begun(const struct kvt_log_walk *walk, u64 epoch)
 }
 
 /*
+ * The epoch of the trailer that begins where the next one should be; 0: none does.  A crash may
+ * have left anything in the sector with the header, so this must be sound; or else be of the very
+ * next epoch, as the first versions wrote no checksum of it, but trailers of all epochs.
+ */
+static u64 walk_begun_epoch(const struct kvt_log_walk *walk)
+{
+	const struct kvtree_log_trailer *t = walk_at(walk);
+	u64 epoch = le64_to_cpu(t->epoch);
+
+	if (!walk_begun(walk, walk->epoch))
+		return 0;
+	if (epoch != walk->epoch &&
+	    le32_to_cpu(t->head_crc) != kvt_log_trailer_head_crc(walk_super(walk), walk->generation,
+								 &walk->pos, t))
+		return 0;
+	return epoch;
+}
+
+/*
  * The next trailer should have been at @end; the walk's position, which is in memory, is after it.
  * Returns KVT_LOG_DAMAGED if there is a trailer of a later epoch here, or the beginning of one, or
  * the trailer that was made for @end; otherwise KVT_LOG_END.
  */
 static int walk_later(const struct kvt_log_walk *walk, const struct kvt_log_pos *end)
 {
-	if (walk_sound(walk, &walk->pos, 0) || walk_begun(walk, 0) ||
+	if (walk_sound(walk, &walk->pos, walk->epoch + 1) || walk_begun(walk, walk->epoch + 1) ||
 	    walk_sound(walk, end, walk->epoch))
 		return KVT_LOG_DAMAGED;
 	return KVT_LOG_END;
@@ -198,9 +246,9 @@ static int walk_end(struct kvt_log_walk *walk)
 {
 	u32 size = le32_to_cpu(walk_super(walk)->segment_blocks);
 	struct kvt_log_pos at = walk->pos;
-	bool begun = walk_begun(walk, walk->epoch);
 	int verdict = KVT_LOG_END;
 
+	walk->begun = walk_begun_epoch(walk);
 	for (walk->pos.block++; verdict == KVT_LOG_END && walk->pos.block < size;
 	     walk->pos.block++) {
 		kvt_env_rest();
@@ -210,14 +258,24 @@ static int walk_end(struct kvt_log_walk *walk)
 	if (verdict == KVT_LOG_END && walk->ahead.block)
 		verdict = walk_fill_trailer(walk) ?: walk_later(walk, &at);
 	walk->pos = at;
-	walk->begun = begun;
 	if (verdict == KVT_LOG_DAMAGED)
-		walk_say(walk, "is damaged");
-	if (verdict == KVT_LOG_END && begun)
-		walk_say(walk, "is not complete: the epoch is left out");
+		walk->wrong = "is damaged";
+	if (verdict == KVT_LOG_END)
+		walk->wrong = "is not complete: the epoch is left out";
 	if (verdict == -EIO)
-		walk_say(walk, "may be in blocks that cannot be read");
+		walk->wrong = "may be in blocks that cannot be read";
 	return verdict;
+}
+
+/* Whether a trailer names all devices; or, with the feature bit, some that exist, and its own. */
+static bool walk_devices_sane(const struct kvt_log_walk *walk, const struct kvtree_log_trailer *t)
+{
+	u32 all = (1U << walk->set->nr_devs) - 1;
+
+	if (!t->devices || t->devices == all)
+		return true;
+	return !(t->devices & ~all) && t->devices >> walk->dev & 1 &&
+	       le64_to_cpu(walk_super(walk)->incompat) & KVTREE_LOG_SPARSE;
 }
 
 /* Whether the contents of a sound trailer are possible: the device may have been forged. */
@@ -229,7 +287,10 @@ static bool walk_sane(const struct kvt_log_walk *walk, const struct kvtree_log_t
 	u32 i, blocks;
 
 	if (!kvt_log_pos_valid(super, &pos, 1) || !kvt_log_pos_valid(super, &ahead, 1) ||
+	    le64_to_cpu(t->epoch) >= KVT_LOG_NUMBER_MAX ||
 	    le64_to_cpu(t->version_lease) >= KVT_LOG_NUMBER_MAX)
+		return false;
+	if (!walk_devices_sane(walk, t))
 		return false;
 	/* A walk never goes back, so that it ends. */
 	if (pos.sequence < walk->pos.sequence ||
@@ -250,9 +311,10 @@ static bool walk_sane(const struct kvt_log_walk *walk, const struct kvtree_log_t
  * kvt_log_walk_next() - go to the next trailer
  * @walk: of kvt_log_walk_life()
  *
+ * Nothing is reported: whether it is an error that there is no sound trailer depends on the epoch.
+ *
  * Return: KVT_LOG_SOUND and @walk->trailer, which is valid until the next call; KVT_LOG_END: there
- * is none, and @walk->begun says whether there is a part of it; KVT_LOG_DAMAGED, which was
- * reported; or an errno.
+ * is none, and @walk->begun is its epoch if there is a part of it; KVT_LOG_DAMAGED; or an errno.
  */
 int kvt_log_walk_next(struct kvt_log_walk *walk)
 {
@@ -260,24 +322,60 @@ int kvt_log_walk_next(struct kvt_log_walk *walk)
 	int err;
 
 	walk->trailer = NULL;
+	walk->wrong = NULL;
 	err = walk_fill_trailer(walk);
 	if (err == -EIO)
-		walk_say(walk, "cannot be read");
+		walk->wrong = "cannot be read";
 	if (err)
 		return err;
 	if (!walk_sound(walk, &walk->pos, walk->epoch))
-		return walk_end(walk);
+		return walk->exact ? KVT_LOG_END : walk_end(walk);
 	t = walk_at(walk);
 	if (!walk_sane(walk, t)) {
-		kvt_log_say(walk->set, "device %u: the commit record of epoch %llu is wrong",
-			    walk->dev + 1, (unsigned long long)walk->epoch);
+		walk->wrong = "is wrong";
 		return KVT_LOG_DAMAGED;
 	}
 	walk->trailer = t;
+	walk->at = walk->pos;
 	walk->pos = kvt_log_pos_load(&t->next);
 	walk->ahead = kvt_log_pos_load(&t->ahead);
+	walk->epoch = le64_to_cpu(t->epoch) + 1;
+	return KVT_LOG_SOUND;
+}
+
+/**
+ * kvt_log_walk_back() - go back from the end of a life to its last trailer
+ * @walk: kvt_log_walk_next() has returned that trailer, and then KVT_LOG_END
+ *
+ * Return: KVT_LOG_SOUND and @walk->trailer; or an errno, and the walk can only be used to report
+ * it: also -EIO if the trailer, which was there a moment ago, is not there now.
+ */
+int kvt_log_walk_back(struct kvt_log_walk *walk)
+{
+	int err;
+
+	walk->pos = walk->at;
+	walk->epoch--;
+	walk->wrong = "cannot be read";
+	err = walk_fill_trailer(walk);
+	if (!err && !walk_sound(walk, &walk->at, walk->epoch))
+		err = -EIO;
+	if (err)
+		return err;
+	walk->trailer = walk_at(walk);
 	walk->epoch++;
 	return KVT_LOG_SOUND;
+}
+
+/**
+ * kvt_log_walk_devices() - which devices take part in the current trailer's epoch
+ * @walk: after kvt_log_walk_next()
+ *
+ * Return: a bit for each.
+ */
+u32 kvt_log_walk_devices(const struct kvt_log_walk *walk)
+{
+	return walk->trailer->devices ?: (1U << walk->set->nr_devs) - 1;
 }
 
 /**
