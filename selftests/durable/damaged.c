@@ -52,6 +52,10 @@ FIXTURE_VARIANT_ADD(damaged, two_with_ranges) {
 	.version = "v2", .nr = 2, .image = { "two-2.img", "two-1.img" },
 };
 
+FIXTURE_VARIANT_ADD(damaged, two_with_epochs_on_one) {
+	.version = "v3", .nr = 2, .image = { "two-2.img", "two-1.img" },
+};
+
 /* The images are in a sibling of this program's folder. */
 static void unpack(struct self *self, const char *version)
 {

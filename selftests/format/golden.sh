@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # golden.sh VERSION DIRECTORY SHOW...: run the command SHOW on the golden images of a version of the
-# format, v1 or v2, which are unpacked into DIRECTORY if they are not there. Its output has to be
+# format, v1 to v3, which are unpacked into DIRECTORY if they are not there. Its output has to be
 # golden/VERSION.txt.
 
 set -euo pipefail

@@ -383,11 +383,11 @@ golden()
 {
 	local version
 
-	for version in v1 v2; do
+	for version in v1 v2 v3; do
 		"$IMAGES/golden.sh" $version "$DISKS/$version" "$@" >"$LOGS/golden-$version.txt" &&
 			diff "$IMAGES/golden/$version.txt" "$LOGS/golden-$version.txt" || return
 	done
-	echo "$(cat "$LOGS"/golden-*.txt | grep -c ' version ') values in eight stores"
+	echo "$(cat "$LOGS"/golden-*.txt | grep -c ' version ') values in twelve stores"
 }
 
 # Does the tool find in the images what the module had dumped when it wrote them?
@@ -395,7 +395,7 @@ golden_check()
 {
 	local version
 
-	for version in v1 v2; do
+	for version in v1 v2 v3; do
 		cd "$DISKS/$version" &&
 			kvtree store check --print one.img | diff one.dump - &&
 			kvtree store check --print two-2.img two-1.img | diff two.dump - || return
@@ -436,7 +436,7 @@ format()
 
 format_results()
 {
-	local golden=$DISKS/v1 record=$OUT/uml/results/round
+	local golden=$DISKS/v1 sparse=$DISKS/v3 record=$OUT/uml/results/round
 
 	PATH=$PATH:$CACHE/programs/bin
 	attempt format-golden golden "$IMAGES/format" show
@@ -447,10 +447,14 @@ format_results()
 	attempt format-damage-two format damage --every "$EVERY" --places $((PLACES / 4)) \
 		--stale "$golden"/early-1.img --stale "$golden"/early-2.img \
 		"$golden"/two-{1,2}.img
+	attempt format-damage-sparse format damage --every "$EVERY" --places $((PLACES / 4)) \
+		--stale "$sparse"/early-1.img --stale "$sparse"/early-2.img \
+		"$sparse"/two-{1,2}.img
 	attempt format-fuzz format fuzz --places $((PLACES / 2)) "$golden/one.img"
 	# A seed that yields superblocks without a checkpoint: they must be refused with a message.
 	attempt format-fuzz-nowhere format fuzz --seed 46386 --places 100 "$golden/one.img"
-	attempt format-fuzz-two format fuzz --places $((PLACES / 2)) "$golden"/two-{1,2}.img
+	attempt format-fuzz-two format fuzz --places $((PLACES / 4)) "$golden"/two-{1,2}.img
+	attempt format-fuzz-sparse format fuzz --places $((PLACES / 4)) "$sparse"/two-{1,2}.img
 	attempt format-ranges format ranges --every "$EVERY" --places $((PLACES / 10))
 	attempt format-build format build "$DISKS"/ranges-{1,2}.img
 	attempt format-big-endian-ranges same_ranges
