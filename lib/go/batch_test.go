@@ -2,7 +2,10 @@
 
 package kvtree
 
-import "testing"
+import (
+	"syscall"
+	"testing"
+)
 
 // Reset keeps the memory of small errors and results only.
 func TestAResetBatchKeepsLittle(t *testing.T) {
@@ -15,5 +18,16 @@ func TestAResetBatchKeepsLittle(t *testing.T) {
 		if r.spare != nil != kept || cap(r.columns) > 0 != kept {
 			t.Error(length, r.spare, cap(r.columns))
 		}
+	}
+}
+
+// Only errors that say NotFound have memory that is reused.
+func TestAResetBatchLeavesOtherErrors(t *testing.T) {
+	var b Batch
+	failed := b.Get([]byte("first")).fail(syscall.EINVAL)
+	b.Reset()
+	b.Get([]byte("other")).fail(NotFound)
+	if string(failed.Key) != "first" || failed.Err != syscall.EINVAL {
+		t.Error(failed)
 	}
 }
