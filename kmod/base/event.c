@@ -135,7 +135,7 @@ static void mark_reach(struct kvt_listener *listener)
  * @event: the event of all of them
  * @what: the key of the wake-up: an entry's function may ignore others; NULL: for all
  *
- * Each listener is called, whatever @what is, but perhaps not one that is added meanwhile.
+ * All listeners are called, whatever @what is.  One that is added meanwhile may be missed.
  *
  * Context: process context, may sleep.
  */

@@ -134,7 +134,7 @@ static void trailer_carried(struct kvt_chain *chain)
 			trailer_name(chain->trailer, &carry->extent[i], carry->extent[i].stream);
 }
 
-/* Fill a device's trailer, but for what depends on the other devices, or on its place. */
+/* Fill a device's trailer, except what depends on other devices or on the trailer's place. */
 static void trailer_fill(struct kvt_chain *chain, u64 epoch)
 {
 	struct kvtree_log_trailer *t = chain->trailer;

@@ -342,7 +342,7 @@ static int devs_flush(struct kvt_devs *devs, u32 devices, u32 disks)
 /**
  * kvt_devs_flush_some() - make all completed writes stable, on some devices
  * @devs: the devices
- * @devices: a bit for each that is to be flushed
+ * @devices: which to flush, a bit for each
  *
  * A failed flush may lose what any log on the disk has written, although the next flush succeeds.
  * So no later flush of the disk returns 0: this log, and all others on the disk, are failed before

@@ -706,7 +706,7 @@ static void the_last_epoch_may_be_on_one_disk(struct kunit *test)
 	ld_damage(ld, 1, ld_trailer(ld, 1, 4), 100);
 	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
 	ld_damage(ld, 1, ld_trailer(ld, 1, 4), 100);
-	/* Only what is sound says of which epoch it is. */
+	/* A header that is not sound does not say which epoch was begun. */
 	ld_damage(ld, 2, ld_trailer(ld, 2, 3), offsetof(struct kvtree_log_trailer, epoch));
 	KUNIT_EXPECT_EQ(test, 9, ld_restore(ld, &found));
 	KUNIT_EXPECT_EQ(test, 5, found.epoch);

@@ -346,7 +346,7 @@ TEST(commit_records_go_round_a_small_disk)
 	char was[16];
 	int err = 0;
 
-	/* So large that what is on it asks for no checkpoint. */
+	/* The first disk is so large that its log never causes a checkpoint. */
 	pair_begin(&pair, 1536, SIZE);
 	/* What this CPU writes goes to the other one. */
 	kvt_run_on(1);

@@ -63,7 +63,7 @@ int kvt_log_epochs_life(struct kvt_log_epochs *ep, u32 life)
 	ep->epoch = le64_to_cpu(kvt_log_set_life(ep->set, 0, life)->first_epoch) - 1;
 	ep->devices = 0;
 	ep->begun = false;
-	ep->behind = (1U << ep->set->nr_devs) - 1;
+	ep->behind = kvt_log_set_all(ep->set);
 	return verdict;
 }
 
@@ -149,7 +149,7 @@ static void epochs_lost(const struct kvt_log_epochs *ep, u64 epoch, u32 devices)
 			    (unsigned long long)epoch, (unsigned long long)latest);
 }
 
-/* Report what is wrong with the first of these devices' trailers ahead that is not just missing. */
+/* Of these devices, report the first whose next trailer is damaged or cannot be read. */
 static int epochs_verdict(const struct kvt_log_epochs *ep, u64 epoch, u32 devices)
 {
 	u32 dev;
@@ -166,7 +166,7 @@ static int epochs_verdict(const struct kvt_log_epochs *ep, u64 epoch, u32 device
 
 /*
  * Only @having have an epoch's trailer, and not all of @named, or nobody has it.  Returns
- * KVT_LOG_END if the life ends before the epoch; or what is wrong, which was reported.
+ * KVT_LOG_END if the life ends before the epoch, or an error, which was reported.
  */
 static int epochs_end(struct kvt_log_epochs *ep, u64 epoch, u32 having, u32 named)
 {
@@ -174,7 +174,7 @@ static int epochs_end(struct kvt_log_epochs *ep, u64 epoch, u32 having, u32 name
 	int verdict;
 
 	verdict = epochs_verdict(ep, epoch, named ? missing : ~0U);
-	/* The life ends here only if nothing is behind this on any device. */
+	/* The life ends here only if no device has anything later. */
 	if (!verdict && !ep->known) {
 		epochs_advance(ep, having);
 		verdict = epochs_verdict(ep, epoch, ~0U);

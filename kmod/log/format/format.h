@@ -209,8 +209,8 @@ struct kvt_log_walk {
 	u32 buf_block;
 	u32 buf_blocks;
 	u64 begun;			/* set at the end: the epoch of a part of a trailer there */
-	const char *wrong;		/* what is wrong with the next trailer */
-	bool exact;			/* it ends where no trailer is, whatever is behind that */
+	const char *wrong;		/* why there is no sound next trailer, for a message */
+	bool exact;			/* do not look for later trailers where one is missing */
 	bool bad;			/* a block of this segment cannot be read */
 	u32 bad_segment;
 };
@@ -343,6 +343,17 @@ static inline bool kvt_log_has_ranges(const struct kvtree_log_super *super)
 static inline u64 kvt_log_dev_blocks(const struct kvtree_log_super *super)
 {
 	return (u64)le32_to_cpu(super->nr_segments) * le32_to_cpu(super->segment_blocks);
+}
+
+/**
+ * kvt_log_set_all() - all devices of a set
+ * @set: loaded
+ *
+ * Return: a bit for each.
+ */
+static inline u32 kvt_log_set_all(const struct kvt_log_set *set)
+{
+	return (1U << set->nr_devs) - 1;
 }
 
 /* super.c */

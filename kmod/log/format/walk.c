@@ -100,7 +100,7 @@ static int walk_read(struct kvt_log_walk *walk, u32 blocks)
 }
 
 /**
- * kvt_log_walk_say() - report what is wrong with the next trailer
+ * kvt_log_walk_say() - report why there is no sound next trailer
  * @walk: after kvt_log_walk_next() did not return KVT_LOG_SOUND
  * @epoch: the lowest whose trailer it should be
  */
@@ -270,7 +270,7 @@ static int walk_end(struct kvt_log_walk *walk)
 /* Whether a trailer names all devices; or, with the feature bit, some that exist, and its own. */
 static bool walk_devices_sane(const struct kvt_log_walk *walk, const struct kvtree_log_trailer *t)
 {
-	u32 all = (1U << walk->set->nr_devs) - 1;
+	u32 all = kvt_log_set_all(walk->set);
 
 	if (!t->devices || t->devices == all)
 		return true;
@@ -375,7 +375,7 @@ int kvt_log_walk_back(struct kvt_log_walk *walk)
  */
 u32 kvt_log_walk_devices(const struct kvt_log_walk *walk)
 {
-	return walk->trailer->devices ?: (1U << walk->set->nr_devs) - 1;
+	return walk->trailer->devices ?: kvt_log_set_all(walk->set);
 }
 
 /**
