@@ -24,7 +24,7 @@ static bool audit_counts(const struct audit *audit, const u8 *key, u32 len)
 	if (audit->mark == KVT_MARK_NONE)
 		return true;
 	return audit->mark != KVT_MARK_WHOLE &&
-	       !test_bit(kvt_log_key_bit(audit->image->super, key, len),
+	       !test_bit(kvt_log_key_hash(audit->image->seed, key, len),
 			 kvt_mark_bits(audit->mark));
 }
 

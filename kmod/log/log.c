@@ -101,7 +101,7 @@ static int life_load(struct kvt_life *life)
 	if (err)
 		return err;
 	kvt_live_init(&log->space);
-	log->image.super = log->devs.dev[0].super;
+	log->image.seed = kvt_log_key_seed(log->devs.dev[0].super);
 	err = kvt_log_find(&log->devs.set, &life->found);
 	if (err)
 		return err;

@@ -15,53 +15,71 @@
  * After another grace period no worker marks the old ranges any more.  Their marks are then added
  * to all new ranges that may have those keys; a key's hash is the same in any range.
  *
- * To find a key's range, the first eight bytes of the ranges' lowest keys are compared as numbers;
- * the other bytes are compared only if these are equal.
+ * To find a key's range, the eight bytes after what all ranges begin with are compared as numbers;
+ * the other bytes are compared only if these are equal.  The first range begins with no bytes.
  */
 #include <linux/err.h>
+#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/unaligned.h>
 
 #include "base/mem.h"
 #include "ranges.h"
 
-static u64 key_prefix(const u8 *key, u32 len)
+/* Compare the beginning of a key with what all ranges but the first begin with. */
+static int same_cmp(const struct kvt_ranges *ranges, const u8 *key, u32 len)
 {
-	__be64 raw = 0;
+	const struct kvt_log_range *last = ranges->dir.range[ranges->dir.nr - 1];
 
-	if (likely(len >= sizeof(raw)))
-		return get_unaligned_be64(key);
-	memcpy(&raw, key, len);
-	return be64_to_cpu(raw);
+	return memcmp(key, last->key, min(len, ranges->same)) ?: len < ranges->same ? -1 : 0;
 }
 
-/* Whether a range begins at or before a key. */
-static bool range_before(const struct kvt_ranges *ranges, u32 i, u64 prefix, const u8 *key, u32 len)
+/* The last range with at most this number.  Without branches, as none could be predicted. */
+static u32 number_find(const struct kvt_ranges *ranges, u64 number)
 {
-	const struct kvt_log_range *range = ranges->dir.range[i];
+	u32 low = 0, nr = ranges->dir.nr, half;
 
-	if (likely(ranges->prefix[i] != prefix))
-		return ranges->prefix[i] < prefix;
-	return kvt_log_key_cmp(range->key, range->key_len, key, len) <= 0;
+	for (; nr > 1; nr -= half) {
+		half = nr / 2;
+		low += half & -(u32)(ranges->number[low + half] <= number);
+	}
+	return low;
+}
+
+/* Of the first @nr ranges, the last one that begins at or before a key. */
+static u32 key_find(const struct kvt_ranges *ranges, u32 nr, const u8 *key, u32 len)
+{
+	u32 low = 0, mid;
+
+	while (nr - low > 1) {
+		const struct kvt_log_range *range;
+
+		mid = low + (nr - low) / 2;
+		range = ranges->dir.range[mid];
+		if (kvt_log_key_cmp(range->key, range->key_len, key, len) <= 0)
+			low = mid;
+		else
+			nr = mid;
+	}
+	return low;
 }
 
 /* Find a key's range: the last one that begins at or before the key. */
 static u32 ranges_find(const struct kvt_ranges *ranges, const u8 *key, u32 len)
 {
-	u32 low = 0, high = ranges->dir.nr, mid;
-	u64 prefix = key_prefix(key, len);
+	int cmp = same_cmp(ranges, key, len);
+	u64 number;
+	u32 found;
 
-	while (high - low > 1) {
-		mid = low + (high - low) / 2;
-		if (range_before(ranges, mid, prefix, key, len))
-			low = mid;
-		else
-			high = mid;
-	}
-	return low;
+	if (unlikely(cmp))
+		return cmp < 0 ? 0 : ranges->dir.nr - 1;
+	number = kvt_key_number(key, len, ranges->same, 0);
+	found = number_find(ranges, number);
+	if (likely(ranges->number[found] < number))
+		return found;
+	return key_find(ranges, found + 1, key, len);
 }
 
 static bool mark_has_bits(unsigned long mark)
@@ -155,6 +173,20 @@ static u32 range_bytes(const struct kvt_log_range *range)
 				   sizeof(struct kvtree_log_piece));
 }
 
+/* How many bytes the lowest keys of all ranges but the first have in common; they are sorted. */
+static u32 directory_same(const struct kvt_log_directory *dir)
+{
+	const struct kvt_log_range *last = dir->range[dir->nr - 1], *first;
+	u32 same = 0;
+
+	if (dir->nr == 1)
+		return 0;
+	first = dir->range[1];
+	while (same < min(first->key_len, last->key_len) && first->key[same] == last->key[same])
+		same++;
+	return same;
+}
+
 /**
  * kvt_ranges_make() - make ranges from a directory, with nothing marked
  * @dir: the directory; on success the ranges take over its contents
@@ -170,14 +202,16 @@ struct kvt_ranges *kvt_ranges_make(const struct kvt_log_directory *dir)
 
 	if (!ranges)
 		return NULL;
-	ranges->prefix = kvmalloc_array(dir->nr, sizeof(*ranges->prefix), GFP_KERNEL);
+	ranges->number = kvmalloc_array(dir->nr, sizeof(*ranges->number), GFP_KERNEL);
 	RCU_INIT_POINTER(ranges->marks, (unsigned long __force __rcu *)marks_alloc(dir->nr));
-	if (!ranges->prefix || !rcu_access_pointer(ranges->marks)) {
+	if (!ranges->number || !rcu_access_pointer(ranges->marks)) {
 		kvt_ranges_free(ranges);
 		return NULL;
 	}
+	ranges->same = directory_same(dir);
 	for (i = 0; i < dir->nr; i++) {
-		ranges->prefix[i] = key_prefix(dir->range[i]->key, dir->range[i]->key_len);
+		ranges->number[i] = kvt_key_number(dir->range[i]->key, dir->range[i]->key_len,
+						   ranges->same, 0);
 		ranges->nr_used += !!dir->range[i]->nr_pieces;
 		ranges->nr_pieces += dir->range[i]->nr_pieces;
 		ranges->bytes += range_bytes(dir->range[i]);
@@ -221,14 +255,14 @@ void kvt_ranges_free(struct kvt_ranges *ranges)
 	if (!ranges)
 		return;
 	marks_free(rcu_dereference_protected(ranges->marks, true), ranges->dir.nr);
-	kvfree(ranges->prefix);
+	kvfree(ranges->number);
 	kvt_log_directory_free(&ranges->dir);
 	kfree(ranges);
 }
 
 /**
  * kvt_image_init() - begin with the checkpoint that the devices have
- * @image: its super is set
+ * @image: its seed is set
  * @dir: the checkpoint's directory; on success the image takes over its contents.  Empty: the
  *	checkpoint has no ranges, or there is none, and the next one must write everything
  *
@@ -307,7 +341,7 @@ void kvt_image_mark(struct kvt_image *image, const u8 *key, u32 len)
 	rcu_read_lock();
 	ranges = rcu_dereference(image->ranges);
 	marks = rcu_dereference(ranges->marks);
-	mark_bit(&marks[ranges_find(ranges, key, len)], kvt_log_key_bit(image->super, key, len));
+	mark_bit(&marks[ranges_find(ranges, key, len)], kvt_log_key_hash(image->seed, key, len));
 	rcu_read_unlock();
 }
 KVT_EXPORT_FOR_TESTS(kvt_image_mark);

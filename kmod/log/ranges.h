@@ -5,7 +5,9 @@
 
 #include <linux/bitmap.h>
 #include <linux/compiler.h>
+#include <linux/string.h>
 #include <linux/types.h>
+#include <linux/unaligned.h>
 
 #include "format/format.h"
 
@@ -25,20 +27,34 @@ static inline unsigned long *kvt_mark_bits(unsigned long mark)
 	return (unsigned long *)mark;
 }
 
+/* Eight bytes of a key from @at on, as a number; bytes after the key's end are @behind. */
+static inline u64 kvt_key_number(const u8 *key, u32 len, u32 at, u8 behind)
+{
+	__be64 raw;
+
+	if (likely(at + sizeof(raw) <= len))
+		return get_unaligned_be64(key + at);
+	memset(&raw, behind, sizeof(raw));
+	if (at < len)
+		memcpy(&raw, key + at, len - at);
+	return be64_to_cpu(raw);
+}
+
 /* A directory, and the marks of its ranges. */
 struct kvt_ranges {
 	struct kvt_log_directory dir;	/* one range or more */
 	u32 nr_used;			/* ranges that have pieces */
 	u64 nr_pieces;			/* of all ranges */
 	u64 bytes;			/* of a directory in which each has one more piece */
-	u64 *prefix;			/* of each range's lowest key: see ranges.c */
+	u32 same;			/* bytes that all lowest keys but the first begin with */
+	u64 *number;			/* of each lowest key, from there on: see ranges.c */
 	unsigned long __rcu *marks;	/* one for each range */
 };
 
 /* The current checkpoint, as it is known in memory. */
 struct kvt_image {
 	struct kvt_ranges __rcu *ranges;	/* changed under checkpoint_lock */
-	const struct kvtree_log_super *super;	/* of any device */
+	u32 seed;			/* of kvt_log_key_seed() */
 	u32 progress;			/* of a checkpoint under way: percent + 1; 0: none */
 	unsigned long *todo;		/* left by a failed one of everything; checkpoint_lock */
 };

@@ -97,17 +97,6 @@ struct saving {
 	struct saver savers[];
 };
 
-/* Eight bytes of a key from @at on, as a number; bytes after the key's end are @behind. */
-static u64 key_number(const u8 *key, u32 len, u32 at, u8 behind)
-{
-	__be64 raw;
-
-	memset(&raw, behind, sizeof(raw));
-	if (at < len)
-		memcpy(&raw, key + at, min(len - at, 8U));
-	return be64_to_cpu(raw);
-}
-
 /* Find a key halfway between a position and @high.  Returns false if there is none. */
 static bool bound_half(struct bound *half, const struct kvt_iter *at, const struct bound *high)
 {
@@ -118,8 +107,8 @@ static bool bound_half(struct bound *half, const struct kvt_iter *at, const stru
 		same++;
 	if (same + 8 > KVTREE_KEY_MAX)
 		return false;
-	a = key_number(at->key, at->len, same, at->bound == KVT_PAST ? 0xff : 0);
-	b = key_number(high->key, high->len, same, 0);
+	a = kvt_key_number(at->key, at->len, same, at->bound == KVT_PAST ? 0xff : 0);
+	b = kvt_key_number(high->key, high->len, same, 0);
 	if (b <= a || b - a < 2)
 		return false;
 	memcpy(half->key, at->key, same);
@@ -326,8 +315,8 @@ static bool saver_wants(const struct saver *s)
 {
 	if (!s->delta)
 		return true;
-	return test_bit(kvt_log_key_bit(s->saving->saved->log->image.super, s->iter->key,
-					s->iter->len), s->cover);
+	return test_bit(kvt_log_key_hash(s->saving->saved->log->image.seed, s->iter->key,
+					 s->iter->len), s->cover);
 }
 
 /* Whether the piece is as large as it may be. */

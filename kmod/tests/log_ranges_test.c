@@ -16,7 +16,9 @@
 #define LG_RANGES	40
 #define LG_KEYS		60
 #define LG_ROUNDS	(60 / KT_SLOWER + 1)
-#define LG_KEY_MAX	16
+/* The most bytes that keys begin with in common; they have three more at most. */
+#define LG_SAME		12
+#define LG_KEY_MAX	(LG_SAME + 4)
 
 struct lg_key {
 	u32 len;
@@ -53,19 +55,21 @@ static struct lg *lg_new(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, lg);
 	lg->test = test;
 	lg->rnd = kt_rnd(test);
-	lg->image.super = &lg->super;
+	lg->image.seed = kvt_log_key_seed(&lg->super);
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, lg_free, lg));
 	return lg;
 }
 
-/* Up to twelve bytes of a shared prefix, and a few more. */
-static struct lg_key lg_key(struct lg *lg)
+/* @least to LG_SAME bytes of a shared prefix, and a few more. */
+static struct lg_key lg_key(struct lg *lg, u32 least)
 {
 	static const u8 few[] = { 0, 1, 'a', 0xff };
-	struct lg_key key = { .len = kt_rnd_below(&lg->rnd, 13) };
+	struct lg_key key = { .len = least + kt_rnd_below(&lg->rnd, LG_SAME + 1 - least) };
 	u32 more = kt_rnd_below(&lg->rnd, 4);
 
 	memset(key.data, 'a', key.len);
+	/* What is behind a key must not matter. */
+	memset(key.data + key.len, 0xff, sizeof(key.data) - key.len);
 	while (more--)
 		key.data[key.len++] = few[kt_rnd_below(&lg->rnd, sizeof(few))];
 	return key;
@@ -143,14 +147,15 @@ static void lg_add(struct lg *lg, struct kvt_log_directory *dir, const struct lg
 	lg_insert(lg, dir, range);
 }
 
-/* Try to add this many ranges that begin anywhere. */
+/* Try to add this many ranges; all begin with some number of the same bytes, which may be none. */
 static void lg_fill(struct lg *lg, struct kvt_log_directory *dir, u32 nr)
 {
+	u32 least = kt_rnd_below(&lg->rnd, LG_SAME + 1) * kt_rnd_below(&lg->rnd, 2);
 	struct lg_key key = {};
 
 	lg_add(lg, dir, &key);
 	while (nr-- && dir->nr < LG_RANGES) {
-		key = lg_key(lg);
+		key = lg_key(lg, least);
 		lg_add(lg, dir, &key);
 	}
 }
@@ -160,7 +165,8 @@ static void lg_image(struct lg *lg)
 {
 	struct kvt_log_directory dir = lg_begin(lg);
 
-	lg_fill(lg, &dir, 1 + kt_rnd_below(&lg->rnd, LG_RANGES));
+	/* Often few. */
+	lg_fill(lg, &dir, kt_rnd_below(&lg->rnd, 1 + kt_rnd_below(&lg->rnd, LG_RANGES + 1)));
 	if (kvt_image_ranges(&lg->image))
 		kvt_image_exit(&lg->image);
 	KUNIT_ASSERT_EQ(lg->test, 0, kvt_image_init(&lg->image, &dir));
@@ -170,7 +176,7 @@ static void lg_image(struct lg *lg)
 
 static u32 lg_bit(const struct lg *lg, const struct lg_key *key)
 {
-	return kvt_log_key_bit(&lg->super, key->data, key->len);
+	return kvt_log_key_hash(lg->image.seed, key->data, key->len);
 }
 
 /* Mark a key, and note its range. */
@@ -185,7 +191,7 @@ static void lg_mark_many(struct lg *lg, struct lg_marks *want, u32 nr)
 	struct lg_key key;
 
 	while (nr--) {
-		key = lg_key(lg);
+		key = lg_key(lg, 0);
 		lg_mark(lg, &key, want);
 	}
 }
@@ -285,7 +291,7 @@ static void marks_given_back_are_set_again(struct kunit *test)
 			lg_mark_some(lg, i, i / 3 % 3, lg->later);
 		/* Mark other bits than those taken. */
 		for (i = 0; i < 10; i++) {
-			struct lg_key key = lg_key(lg);
+			struct lg_key key = lg_key(lg, 0);
 
 			if (!bitmap_full(lg->later[lg_find(lg_dir(lg), &key)].bits, KVT_COVER_BITS))
 				lg_mark(lg, &key, lg->later);
@@ -355,7 +361,7 @@ static void late_marks_go_to_all_ranges_that_may_have_the_keys(struct kunit *tes
 			if (!kt_rnd_below(&lg->rnd, 10))
 				lg_mark_whole(lg, i, lg->later);
 		for (i = 0; i < LG_KEYS / 8; i++) {
-			struct lg_key key = lg_key(lg);
+			struct lg_key key = lg_key(lg, 0);
 
 			if (!bitmap_full(lg->later[lg_find(lg_dir(lg), &key)].bits, KVT_COVER_BITS))
 				lg_mark(lg, &key, lg->later);

@@ -1322,7 +1322,7 @@ static struct replayed *replayed_new(struct kunit *test, struct kt *kt)
 		.index = kt->index, .quota = &r->quota, .reclaim = &kt->reclaim,
 		.stats = &kt->stats,
 	};
-	r->log->image.super = &r->super;
+	r->log->image.seed = kvt_log_key_seed(&r->super);
 	KUNIT_ASSERT_EQ(test, 0, kvt_image_init(&r->log->image, &dir));
 	KUNIT_ASSERT_EQ(test, 0, kvt_replay_init(r->replay, r->log));
 	return r;

@@ -133,7 +133,7 @@ static struct lw *lw_new(struct kunit *test)
 	lw_add_dev(lw);
 	KUNIT_ASSERT_EQ(test, 0, kvt_log_queues_init(log));
 	KUNIT_ASSERT_EQ(test, 0, kvt_streams_init(log));
-	log->image.super = log->devs.dev[0].super;
+	log->image.seed = kvt_log_key_seed(log->devs.dev[0].super);
 	KUNIT_ASSERT_EQ(test, 0, kvt_image_init(&log->image, &dir));
 	log->space.part[0].share = 1;
 	log->space.shares = 1;

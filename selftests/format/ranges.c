@@ -103,7 +103,7 @@ static int key_cmp(const void *a, const void *b)
 /* Different ones: each has its number. */
 static void keys_make(struct ranges *r)
 {
-	u32 i, j;
+	u32 seed = kvt_log_key_seed(&r->build.dev[0].super), i, j;
 
 	for (i = 0; i < KEYS; i++) {
 		struct key *key = &r->key[i];
@@ -115,8 +115,7 @@ static void keys_make(struct ranges *r)
 	}
 	qsort(r->key, KEYS, sizeof(r->key[0]), key_cmp);
 	for (i = 0; i < KEYS; i++)
-		r->key[i].bit = kvt_log_key_bit(&r->build.dev[0].super, r->key[i].bytes,
-						r->key[i].len);
+		r->key[i].bit = kvt_log_key_hash(seed, r->key[i].bytes, r->key[i].len);
 }
 
 /* A key's present value; the same each time. */

@@ -413,7 +413,6 @@ u32 kvt_log_piece_crc_begin(const struct kvtree_log_super *super,
 			    const struct kvt_log_piece *piece);
 u32 kvt_log_key_seed(const struct kvtree_log_super *super);
 u32 kvt_log_key_hash(u32 seed, const u8 *key, u32 len);
-u32 kvt_log_key_bit(const struct kvtree_log_super *super, const u8 *key, u32 len);
 
 /* directory.c */
 struct kvt_log_range *kvt_log_range_alloc(const u8 *key, u32 key_len, u32 nr_pieces);

@@ -113,6 +113,7 @@ u32 kvt_log_key_seed(const struct kvtree_log_super *super)
 {
 	return kvt_crc32c(~0U, super->uuid, sizeof(super->uuid));
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_key_seed);
 
 /**
  * kvt_log_key_hash() - the hash of a key, which is its bit in covers
@@ -126,17 +127,4 @@ u32 kvt_log_key_hash(u32 seed, const u8 *key, u32 len)
 {
 	return kvt_crc32c(seed, key, len) & ((1U << KVTREE_LOG_COVER_BITS) - 1);
 }
-
-/**
- * kvt_log_key_bit() - the same for one key
- * @super: of any of the devices
- * @key: the key
- * @len: its bytes
- *
- * Return: as kvt_log_key_hash().
- */
-u32 kvt_log_key_bit(const struct kvtree_log_super *super, const u8 *key, u32 len)
-{
-	return kvt_log_key_hash(kvt_log_key_seed(super), key, len);
-}
-KVT_EXPORT_FOR_TESTS(kvt_log_key_bit);
+KVT_EXPORT_FOR_TESTS(kvt_log_key_hash);
