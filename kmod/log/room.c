@@ -51,8 +51,12 @@
 /* The last segment of bases, which is partly filled, and the one of what else a step writes. */
 #define BASES_TAIL	1
 #define REST_TAIL	1
-/* Divisors: this part of the live bytes, or of a segment, allows for padding and rough counts. */
-#define CHECKPOINT_PADDING	8
+/*
+ * Divisors: this part of the live bytes, or of a segment, allows for padding and rough counts.  A
+ * chunk of bases has KVT_SAVE_BYTES at least, and two blocks of padding at most: a twentieth.  The
+ * rest is for the last chunks of the workers in each step, which have less.
+ */
+#define CHECKPOINT_PADDING	16
 #define SMALL_PADDING		256
 
 /* A step writes as much before it frees a segment; and it has an open segment at each place. */
@@ -60,11 +64,11 @@
 /* Divisors: the log and a directory have room for this part of a device's segments. */
 #define LOG_PART		8
 #define DIRECTORY_PART		128
+/* Divisor: a directory of at most this part of what is live is small. */
+#define DIRECTORY_SMALL		16
 
 /* Segments that the streams of a device hold open, if it has streams. */
 #define STREAMS_OPEN	1U
-/* One of them has this many segments of the device. */
-#define STREAM_SEGMENTS	(KVTREE_LOG_SEGMENTS_MIN / 4 * 3)
 /* Bytes of chunks that a stream may have in its buffers. */
 #define STREAM_BYTES	((u64)KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES)
 
@@ -107,15 +111,18 @@ static u32 beyond(u32 nr, u32 keep)
 	return nr > keep ? nr - keep : 0;
 }
 
-/*
- * The bytes that a segment holds at least if all records are small.  A part of large segments is
- * left for directories with the longest keys: for these, CHECKPOINT_PADDING is not quite enough.
- */
+/* The bytes that a segment holds at least if all records are small. */
 static u64 segment_small(const struct kvt_part *part)
 {
 	u64 bytes = kvt_part_bytes(part);
 
-	return bytes - KVT_LOG_CHUNK_SMALL - bytes / SMALL_PADDING;
+	return bytes - KVT_SAVE_CHUNK_SMALL - bytes / SMALL_PADDING;
+}
+
+/* The same if they may be of any size. */
+static u64 segment_any(const struct kvt_part *part)
+{
+	return kvt_part_bytes(part) - KVT_SAVE_CHUNK_BYTES;
 }
 
 /* Segments that bases of what is live need on a device; all large records may be on this one. */
@@ -124,7 +131,7 @@ static u32 checkpoint_segments(const struct kvt_part *part, struct kvt_live live
 	u64 here = mul_u64_u64_div_u64(live.bytes + live.bytes / CHECKPOINT_PADDING, part->share,
 				       part->space->shares);
 
-	return min(div64_u64(here, kvt_part_segment(part)),
+	return min(div64_u64(here, segment_any(part)),
 		   div64_u64(here + live.large, segment_small(part))) + BASES_TAIL;
 }
 
@@ -160,7 +167,7 @@ u32 kvt_room_streams(const struct kvt_space *space)
 
 	for (i = 0; i < space->devs->nr; i++)
 		nr = min(nr, space->part[i].segs.nr);
-	return nr / STREAM_SEGMENTS * space->devs->nr;
+	return nr / KVTREE_LOG_SEGMENTS_MIN * space->devs->nr;
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_streams);
 
@@ -273,13 +280,13 @@ static u64 table_bytes(const struct kvt_part *part)
 	const struct kvtree_log_table *table;
 	u64 nr = (bytes - sizeof(*table)) / sizeof(table->extents[0]);
 
-	return (nr - KVT_SAVERS_MAX) * KVT_SAVE_EXTENT_BYTES;
+	return (nr - KVT_SAVERS_MAX) * KVT_SAVE_BYTES;
 }
 
 /* The most bytes of a device's part of a checkpoint; if @small, with kvt_live.large added. */
 static u64 part_max(const struct kvt_part *part, bool small)
 {
-	u64 bytes = small ? segment_small(part) : kvt_part_segment(part);
+	u64 bytes = kvt_room_segment(part, small);
 
 	return min(part->most * bytes, table_bytes(part));
 }
@@ -652,7 +659,7 @@ bool kvt_room_small(const struct kvt_space *space)
 	const struct kvt_part *part = &space->part[0];
 
 	return div64_u64(live.bytes + live.large, segment_small(part)) <
-	       div64_u64(live.bytes, kvt_part_segment(part));
+	       div64_u64(live.bytes, segment_any(part));
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_small);
 
@@ -667,7 +674,7 @@ KVT_EXPORT_FOR_TESTS(kvt_room_small);
  */
 u64 kvt_room_segment(const struct kvt_part *part, bool small)
 {
-	return small ? segment_small(part) : kvt_part_segment(part);
+	return small ? segment_small(part) : segment_any(part);
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_segment);
 
@@ -789,7 +796,7 @@ KVT_EXPORT_FOR_TESTS(kvt_room_step_rest);
  */
 bool kvt_room_describes(const struct kvt_space *space)
 {
-	u64 least = kvt_live_bytes(space) / (2 * CHECKPOINT_PADDING), bytes = space->directory;
+	u64 least = kvt_live_bytes(space) / DIRECTORY_SMALL, bytes = space->directory;
 	u32 i;
 
 	for (i = 0; i < space->devs->nr; i++)

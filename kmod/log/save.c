@@ -32,7 +32,10 @@
 #define SAVE_BATCH	512
 /* The most columns outside of a buffer's records: the smallest such column has 16 bytes. */
 #define SAVE_OUTSIDE_MAX							\
-	((KVT_LOG_OUTSIDE_BYTES + KVT_LOG_PIECE_BYTES) / 2 / KVT_INLINE_ALWAYS + KVTREE_COLS_MAX)
+	((KVT_SAVE_BYTES + KVT_LOG_PIECE_BYTES) / 2 / KVT_INLINE_ALWAYS + KVTREE_COLS_MAX)
+/* One more piece fits into a buffer. */
+static_assert(KVT_SAVE_BYTES + KVT_LOG_PIECE_BYTES + KVT_VALUE_SIZE_MAX +
+	      sizeof(struct kvtree_log_record) + KVTREE_KEY_MAX <= KVT_LOG_BUF_BYTES);
 /* How often a worker tries to take a part of others' intervals, and how often it halves one. */
 #define SPLITS_MAX	32
 #define HALVES_MAX	24
@@ -526,8 +529,7 @@ static int saver_cut(struct saver *s)
 static bool saver_is_full(const struct saver *s)
 {
 	return s->buf.used == s->piece.used &&
-	       (s->buf.used >= KVT_SAVE_RECORDS_BYTES ||
-		s->buf.outside_len >= KVT_LOG_OUTSIDE_BYTES);
+	       s->buf.used + s->buf.outside_len >= KVT_SAVE_BYTES;
 }
 
 /* Whether the log may run out of room before the checkpoint is done, unless it hurries. */
@@ -722,7 +724,7 @@ static int saving_directory(struct saving *saving)
 
 	for (i = 0; !err && i < dir->nr; i++) {
 		kvt_saved_describe(saving->saved, &s->buf, dir->range[i]);
-		if (s->buf.used >= KVT_SAVE_RECORDS_BYTES || i + 1 == dir->nr)
+		if (s->buf.used >= KVT_SAVE_BYTES || i + 1 == dir->nr)
 			err = kvt_saved_flush(saving->saved, &s->buf, s->stage) ?:
 			      saving_ends(saving);
 		cond_resched();

@@ -14,14 +14,14 @@
 #define KVT_LOG_OUTSIDE_BYTES	(128 * 1024)
 /* The largest piece of a checkpoint, not counting its last value. */
 #define KVT_LOG_PIECE_BYTES	(64 * 1024)
-/* The largest chunk: a full buffer, to which a piece and one more value may have been added. */
+/* The largest record, whose columns may be padded, and the padding of a chunk. */
+#define KVT_LOG_RECORD_MOST	(sizeof(struct kvtree_log_record) + KVTREE_KEY_MAX +	\
+				 KVTREE_COLS_MAX * 2 * sizeof(struct kvtree_log_column) + \
+				 KVTREE_VALUE_MAX)
+#define KVT_LOG_PADDING_MOST	(2 * KVTREE_LOG_BLOCK)
+/* The largest chunk: a full buffer, to which one more record may have been added. */
 #define KVT_LOG_CHUNK_BYTES	(KVT_LOG_BUF_BYTES + KVT_LOG_OUTSIDE_BYTES +	\
-				 KVT_LOG_PIECE_BYTES + KVTREE_VALUE_MAX +	\
-				 KVTREE_COLS_MAX * 8 + KVTREE_LOG_BLOCK)
-
-/* Larger records are large: without their excess, no chunk exceeds KVT_LOG_CHUNK_SMALL bytes. */
-#define KVT_LOG_RECORD_SMALL	(64 * 1024)
-#define KVT_LOG_CHUNK_SMALL	(KVT_LOG_CHUNK_BYTES - KVTREE_VALUE_MAX + KVT_LOG_RECORD_SMALL)
+				 KVT_LOG_RECORD_MOST + KVT_LOG_PADDING_MOST)
 
 /* No further buffer is opened while sealed ones have this many bytes. */
 #define KVT_LOG_SEALED_BYTES	(KVT_LOG_BUFS * KVT_LOG_BUF_BYTES)
@@ -31,9 +31,13 @@
 
 /* Workers that write a checkpoint. */
 #define KVT_SAVERS_MAX		8
-/* A worker writes a buffer with this many bytes of records, or KVT_LOG_OUTSIDE_BYTES outside. */
-#define KVT_SAVE_RECORDS_BYTES	(KVT_LOG_BUF_BYTES / 2)
-/* So each extent has at least this many, except the last one of each worker. */
-#define KVT_SAVE_EXTENT_BYTES	min(KVT_SAVE_RECORDS_BYTES, KVT_LOG_OUTSIDE_BYTES)
+/* A worker writes a buffer with this many bytes.  So do all chunks have but each worker's last. */
+#define KVT_SAVE_BYTES		(168 * 1024)
+/* The largest chunk of a checkpoint: one more piece may have been added. */
+#define KVT_SAVE_CHUNK_BYTES	(KVT_SAVE_BYTES + KVT_LOG_PIECE_BYTES +		\
+				 KVT_LOG_RECORD_MOST + KVT_LOG_PADDING_MOST)
+/* Larger records are large: without their excess, no such chunk exceeds KVT_SAVE_CHUNK_SMALL. */
+#define KVT_LOG_RECORD_SMALL	(64 * 1024)
+#define KVT_SAVE_CHUNK_SMALL	(KVT_SAVE_CHUNK_BYTES - KVT_LOG_RECORD_MOST + KVT_LOG_RECORD_SMALL)
 
 #endif /* KVT_LOG_SIZES_H */

@@ -599,6 +599,8 @@ TEST_F(killed, what_a_checkpoint_has_not_written_is_free)
 #define BESIDES	16	/* MiB */
 /* Of a step: after the commit and the tables, and after each copy of the superblock. */
 #define STEP_FLUSHES	4
+/* A write of a checkpoint in steps that comes after the first step, and is not the last. */
+#define SECOND_STEP	120
 
 static void put_tiny(int fd, __u32 nr)
 {
@@ -636,7 +638,7 @@ static void kill_after_step(struct __test_metadata *_metadata, struct _test_data
 
 	change_tiny(self->fd, change);
 	flushes = kvt_stat(self->fd, KVTREE_STAT_LOG_FLUSHES);
-	kill_checkpoint(_metadata, self, 90);
+	kill_checkpoint(_metadata, self, SECOND_STEP);
 	EXPECT_LE(flushes + STEP_FLUSHES, kvt_stat(self->fd, KVTREE_STAT_LOG_FLUSHES));
 }
 
@@ -668,7 +670,7 @@ TEST_F(killed, a_checkpoint_of_everything_resumes_where_one_was_interrupted)
 
 	put_tiny(self->fd, TINY);
 	kill_after_step(_metadata, self, 1);
-	kill_checkpoint(_metadata, self, 90);
+	kill_checkpoint(_metadata, self, SECOND_STEP);
 	/* Some of these were written, and have to be written again. */
 	for (i = 0; i < TINY; i += 1000)
 		put(self->fd, i, 2);
@@ -698,7 +700,7 @@ TEST_F(killed, a_step_without_memory_is_left_to_the_next_checkpoint)
 	put_tiny(self->fd, TINY);
 	change_tiny(self->fd, 1);
 	flushes = kvt_stat(self->fd, KVTREE_STAT_LOG_FLUSHES);
-	child = checkpoint_held(self, 90);
+	child = checkpoint_held(self, SECOND_STEP);
 	ASSERT_TRUE(kvt_eventually(write_is_held, &self->disk));
 	EXPECT_LE(flushes + STEP_FLUSHES, kvt_stat(self->fd, KVTREE_STAT_LOG_FLUSHES));
 	kvt_knobs_of_memory();
