@@ -17,9 +17,10 @@
 
 /*
  * A checkpoint's table fits into one segment and describes about this many: a device can have no
- * more live ones, and a checkpoint needs room beside the last one.
+ * more with live records.  Four fifths of a device's segments can have them.
  */
-#define SEGMENTS_LIVE	4096u
+#define SEGMENTS_LIVE	5040u
+#define SEGMENTS_USED	(SEGMENTS_LIVE / 4 * 5)
 
 /*
  * Bytes at the beginning and at the end to be overwritten with zeros.  The log is between them:
@@ -214,7 +215,7 @@ static uint32_t segment_blocks(const struct format *f, uint64_t blocks)
 		return (uint32_t)(f->segment / KVTREE_LOG_BLOCK);
 	while (n < KVTREE_LOG_SEGMENT_MAX / 4 && blocks / n > SEGMENTS_WANTED)
 		n *= 2;
-	while (n < KVTREE_LOG_SEGMENT_MAX && blocks / n > 2 * SEGMENTS_LIVE)
+	while (n < KVTREE_LOG_SEGMENT_MAX && blocks / n > SEGMENTS_USED)
 		n *= 2;
 	return n;
 }
@@ -224,7 +225,7 @@ static void tell_limit(const char *path, const struct kvtree_log_super *super)
 {
 	uint64_t size = le32_to_cpu(super->segment_blocks);
 
-	if (le32_to_cpu(super->nr_segments) > 2 * SEGMENTS_LIVE)
+	if (le32_to_cpu(super->nr_segments) > SEGMENTS_USED)
 		warn("%s: with segments of %" PRIu64 " MiB a store can have at most %" PRIu64
 		     " GiB there", path, size * KVTREE_LOG_BLOCK >> 20,
 		     size * SEGMENTS_LIVE * KVTREE_LOG_BLOCK >> 30);
