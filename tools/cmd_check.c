@@ -186,12 +186,15 @@ static int check_extent(struct kvt_log_sink *sink, const struct kvt_log_extent *
 	return verdict;
 }
 
-static int check_range(struct kvt_log_sink *sink, u32 i)
+static int check_ranges(struct kvt_log_sink *sink, u32 first, u32 end)
 {
 	struct pass *pass = (struct pass *)((char *)sink - offsetof(struct pass, sink));
-	int verdict = kvt_log_range_read(&pass->reader, &sink->dir, i);
+	int verdict = KVT_LOG_SOUND;
 
-	progress_show(&pass->progress, 0, pass->reader.records, pass->reader.bytes);
+	for (; !verdict && first < end; first++) {
+		verdict = kvt_log_range_read(&pass->reader, &sink->dir, first, end);
+		progress_show(&pass->progress, 0, pass->reader.records, pass->reader.bytes);
+	}
 	return verdict;
 }
 
@@ -383,7 +386,7 @@ static int repair_set(struct devset *ds, bool yes)
 static int check_set(struct devset *ds, const struct check *check)
 {
 	struct pass pass = {
-		.sink = { .segment = check_segment, .extent = check_extent, .range = check_range,
+		.sink = { .segment = check_segment, .extent = check_extent, .ranges = check_ranges,
 			  .bury = bury },
 		.reader.entry = check_entry,
 		.ds = ds,

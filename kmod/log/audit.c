@@ -74,7 +74,7 @@ static int audit_range(struct audit *audit, u32 i)
 	audit->nr = 0;
 	audit->versions = 0;
 	if (dir->range[i]->nr_pieces)
-		verdict = kvt_log_range_read(&audit->reader, dir, i);
+		verdict = kvt_log_range_read(&audit->reader, dir, i, dir->nr);
 	if (verdict)
 		return verdict;
 	audit_index(audit, i);

@@ -60,7 +60,8 @@ struct kvt_replay {
 
 int kvt_replay_init(struct kvt_replay *replay, struct kvt_log *log);
 void kvt_replay_exit(struct kvt_replay *replay);
-int kvt_replay_range(struct kvt_replay *replay, const struct kvt_log_directory *dir, u32 i);
+int kvt_replay_range(struct kvt_replay *replay, const struct kvt_log_directory *dir, u32 i,
+		     u32 end);
 int kvt_replay_extent(struct kvt_replay *replay, const struct kvt_log_extent *extent);
 int kvt_replay_bury(struct kvt_replay *replay);
 

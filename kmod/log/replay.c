@@ -352,7 +352,11 @@ static int replay_sorted(struct kvt_replay *replay, const struct kvt_key *key,
 
 static int replay_piece(struct kvt_log_reader *reader)
 {
-	return replay_flush(container_of(reader, struct kvt_replay, reader));
+	struct kvt_replay *replay = container_of(reader, struct kvt_replay, reader);
+
+	/* What comes next may be in order again. */
+	replay->sorted = true;
+	return replay_flush(replay);
 }
 
 static int replay_entry(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
@@ -363,7 +367,7 @@ static int replay_entry(struct kvt_log_reader *reader, const struct kvt_log_entr
 	int err;
 
 	if (replay->sorted && !replay_follows(replay, &key)) {
-		/* Then nobody knows which keys to expect: the range's others come one by one. */
+		/* Then nobody knows which keys to expect: others come one by one for now. */
 		err = replay_flush(replay);
 		if (err)
 			return err;
@@ -424,18 +428,20 @@ KVT_EXPORT_FOR_TESTS(kvt_replay_exit);
  * @replay: this thread's
  * @dir: the checkpoint's directory
  * @i: which range
+ * @end: those before this one come next, with the same @replay
  *
  * Context: process context, sleeps.
  *
  * Return: as kvt_log_range_read(); -ENOMEM; -EINTR.
  */
-int kvt_replay_range(struct kvt_replay *replay, const struct kvt_log_directory *dir, u32 i)
+int kvt_replay_range(struct kvt_replay *replay, const struct kvt_log_directory *dir, u32 i,
+		     u32 end)
 {
 	int verdict;
 
 	replay->marks = false;
 	replay->sorted = true;
-	verdict = kvt_log_range_read(&replay->reader, dir, i);
+	verdict = kvt_log_range_read(&replay->reader, dir, i, end);
 	replay->sorted = false;
 	/* Some are left if it ended early. */
 	replay_drop(replay, 0);

@@ -28,6 +28,8 @@
 #define WORKERS_MAX	16
 /* The most extents that wait for a worker. */
 #define QUEUE		64
+/* So many parts of the checkpoint for each worker, so that all end at about the same time. */
+#define PARTS		16
 /* With fewer bytes of removals, tombstones stay until the end; in tests, this is little. */
 #define TOMBSTONES_MIN	((u64)(KVT_AUDITS ? SZ_4K : SZ_4M))
 
@@ -37,10 +39,10 @@ struct restore_worker {
 	struct kvt_replay replay;
 };
 
-/* What a worker reads: a range, or an extent of the log or of a checkpoint without ranges. */
+/* What a worker reads: ranges, or an extent of the log or of a checkpoint without ranges. */
 struct restore_item {
-	bool is_range;
-	u32 range;
+	u32 first;
+	u32 end;			/* of the ranges; 0: it is an extent */
 	struct kvt_log_extent extent;
 };
 
@@ -100,9 +102,9 @@ static int restore_add(struct restore *r, const struct restore_item *item)
 	return fatal_signal_pending(current) ? -EINTR : READ_ONCE(r->verdict);
 }
 
-static int restore_range(struct kvt_log_sink *sink, u32 i)
+static int restore_ranges(struct kvt_log_sink *sink, u32 first, u32 end)
 {
-	const struct restore_item item = { .is_range = true, .range = i };
+	const struct restore_item item = { .first = first, .end = end };
 
 	return restore_add(container_of(sink, struct restore, sink), &item);
 }
@@ -135,7 +137,7 @@ static int restore_extent(struct kvt_log_sink *sink, const struct kvt_log_extent
 
 static bool restore_reads(const struct restore_worker *w, const struct restore_item *item)
 {
-	return item->is_range || w - w->restore->workers < w->restore->nr_log_workers;
+	return item->end || w - w->restore->workers < w->restore->nr_log_workers;
 }
 
 /* Take the next item.  Returns false if there is none; *@over: none will come for this worker. */
@@ -173,15 +175,26 @@ static void restore_fail(struct restore *r, int verdict, const struct restore_it
 		WRITE_ONCE(r->verdict, verdict);
 	spin_unlock(&r->lock);
 	/* kvt_log_range_read() has already reported errors of ranges. */
-	if (first && !item->is_range)
+	if (first && !item->end)
 		kvt_log_extent_wrong(&r->log->devs.set, &item->extent, verdict);
 	wake_up(&r->room);
 }
 
+/* Read until one fails, maybe one of another worker. */
+static int restore_read_ranges(struct restore_worker *w, u32 first, u32 end)
+{
+	struct restore *r = w->restore;
+	int verdict = 0;
+
+	for (; !verdict && !READ_ONCE(r->verdict) && first < end; first++)
+		verdict = kvt_replay_range(&w->replay, &r->sink.dir, first, end);
+	return verdict;
+}
+
 static int restore_read(struct restore_worker *w, const struct restore_item *item)
 {
-	if (item->is_range)
-		return kvt_replay_range(&w->replay, &w->restore->sink.dir, item->range);
+	if (item->end)
+		return restore_read_ranges(w, item->first, item->end);
 	return kvt_replay_extent(&w->replay, &item->extent);
 }
 
@@ -292,6 +305,8 @@ static int restore_begin(struct restore *r)
 		queue_work(r->log->state.wq, &w->work);
 		r->nr_workers++;
 	}
+	/* In tests there are few ranges, and yet several in some parts. */
+	r->sink.parts = KVT_AUDITS ? 4 : PARTS * r->nr_workers;
 	return r->nr_workers ? 0 : -ENOMEM;
 }
 
@@ -377,7 +392,7 @@ int kvt_life_restore(struct kvt_life *life)
 	r->log = log;
 	r->sink.segment = restore_segment;
 	r->sink.extent = restore_extent;
-	r->sink.range = restore_range;
+	r->sink.ranges = restore_ranges;
 	r->sink.due = restore_due;
 	r->sink.bury = restore_bury;
 	spin_lock_init(&r->lock);

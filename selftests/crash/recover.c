@@ -147,9 +147,14 @@ static int keep_extent(struct kvt_log_sink *sink, const struct kvt_log_extent *e
 	return kvt_log_extent_check(&recovery_of(sink, sink)->reader, extent);
 }
 
-static int keep_range(struct kvt_log_sink *sink, u32 i)
+static int keep_ranges(struct kvt_log_sink *sink, u32 first, u32 end)
 {
-	return kvt_log_range_read(&recovery_of(sink, sink)->reader, &sink->dir, i);
+	int verdict = KVT_LOG_SOUND;
+
+	for (; !verdict && first < end; first++)
+		verdict = kvt_log_range_read(&recovery_of(sink, sink)->reader, &sink->dir, first,
+					     end);
+	return verdict;
 }
 
 static void fill(struct crash_state *state)
@@ -174,7 +179,7 @@ static void fill(struct crash_state *state)
 void crash_recover(const struct crash_image *image, struct crash_state *state)
 {
 	struct recovery r = {
-		.sink = { .extent = keep_extent, .range = keep_range, .bury = forget },
+		.sink = { .extent = keep_extent, .ranges = keep_ranges, .bury = forget },
 		.reader.entry = keep,
 		.set = { .read = image_read, .say = image_say, .nr_given = image->nr },
 		.image = image,

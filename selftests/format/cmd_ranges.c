@@ -8,7 +8,13 @@
 #include <inttypes.h>
 #include "cmd.h"
 #include "damage.h"
+#include "mutate.h"
 #include "ranges.h"
+
+/* Ranges take so many reads at most, of 100 that they take without reading ahead. */
+#define READS_PERCENT	70
+/* Of each of two pieces of ranges, one read ahead may fail, and one more of the next 16 ranges. */
+#define BAD_READS	4
 
 /*
  * Exactly each key once: no older piece returns keys that a newer one covers.  They are in order if
@@ -44,6 +50,103 @@ static u64 sound_ranges(const struct cmd_options *o, u64 *keys)
 	fmt_state_free(&now);
 	fmt_state_free(&want);
 	return wrong;
+}
+
+/* Choose a block that was written, behind the superblocks. */
+static void break_block(const struct fmt_disks *disks, u64 *row, struct fmt_state *state)
+{
+	do {
+		state->bad_disk = fmt_below(row, disks->nr);
+		state->bad_block = KVTREE_LOG_DATA_START +
+				   fmt_below(row, (u32)disks->blocks[state->bad_disk] -
+						  KVTREE_LOG_DATA_START);
+	} while (!disks->written[state->bad_disk][state->bad_block]);
+}
+
+/* Reads of ranges. */
+struct reads {
+	u64 ahead;	/* of disks that can be read */
+	u64 alone;	/* of the same */
+	u64 refused;	/* disks that cannot */
+	u32 bad;	/* the most reads ahead that failed on any disks */
+};
+
+/* Recover twice, once without reading ahead.  Returns whether there is no other difference. */
+static bool same_ahead(const struct fmt_disks *disks, struct fmt_state *now,
+		       struct fmt_state *alone, struct reads *reads)
+{
+	alone->alone = true;
+	alone->bad_disk = now->bad_disk;
+	alone->bad_block = now->bad_block;
+	fmt_recover(disks, now, 0, false, NULL);
+	fmt_recover(disks, alone, 0, false, NULL);
+	if (now->error != alone->error || strcmp(now->text, alone->text) ||
+	    now->nr_items != alone->nr_items || now->hash != alone->hash) {
+		printf("# %u items, error %d %s; alone: %u, %d %s\n", now->nr_items, -now->error,
+		       now->text, alone->nr_items, -alone->error, alone->text);
+		return false;
+	}
+	reads->bad = max(reads->bad, now->bad_reads - alone->bad_reads);
+	if (now->error) {
+		reads->refused++;
+		return true;
+	}
+	reads->ahead += now->reads;
+	reads->alone += alone->reads;
+	return true;
+}
+
+/*
+ * What is read ahead of a range changes nothing but the number of reads, even if a block there
+ * cannot be read: as many records were read before, and the error is the same.
+ */
+static u64 ranges_ahead(const struct cmd_options *o, u32 ahead_blocks, bool broken,
+			struct reads *reads)
+{
+	struct fmt_state now = { .ahead_blocks = ahead_blocks }, alone = { 0 }, want = { 0 };
+	struct fmt_disks disks;
+	u64 wrong = 0, seed;
+
+	*reads = (struct reads) { 0 };
+	for (seed = o->seed; seed < o->seed + o->places; seed++) {
+		u64 row = seed;
+
+		fmt_ranges_make(&disks, seed, FMT_SOUND, &want);
+		if (broken)
+			break_block(&disks, &row, &now);
+		if (!same_ahead(&disks, &now, &alone, reads)) {
+			printf("# seed %" PRIu64 "\n", (uint64_t)seed);
+			wrong++;
+		}
+		fmt_disks_free(&disks);
+	}
+	printf("# %u: %" PRIu64 " reads, %" PRIu64 " alone; %" PRIu64 " of %u fail, %u more\n",
+	       ahead_blocks, (uint64_t)reads->ahead, (uint64_t)reads->alone,
+	       (uint64_t)reads->refused, o->places, reads->bad);
+	fmt_state_free(&now);
+	fmt_state_free(&alone);
+	fmt_state_free(&want);
+	return wrong;
+}
+
+static u64 all_ahead(const struct cmd_options *o)
+{
+	struct reads reads, few;
+	u64 wrong = ranges_ahead(o, 0, false, &reads);
+
+	wrong += ranges_ahead(o, 5, false, &few);
+	return wrong + !!reads.refused + (reads.ahead * 100 > reads.alone * READS_PERCENT) +
+	       (few.ahead <= reads.ahead || few.ahead >= few.alone);
+}
+
+/* A read that has failed is not tried again for each range that it was for. */
+static u64 broken_ahead(const struct cmd_options *o)
+{
+	struct reads reads;
+	u64 wrong = ranges_ahead(o, 0, true, &reads);
+
+	return wrong + !reads.refused + (reads.refused == o->places) +
+	       !reads.bad + (reads.bad > BAD_READS);
 }
 
 /* A fault, on the first disks that have a place for it. */
@@ -146,7 +249,7 @@ int cmd_ranges(const struct cmd_options *o)
 {
 	u64 keys, wrong;
 
-	printf("KTAP version 1\n1..5\n");
+	printf("KTAP version 1\n1..7\n");
 	wrong = sound_ranges(o, &keys);
 	printf("# %u stores, %" PRIu64 " keys\n", o->places, (uint64_t)keys);
 	wrong = result(1, "ranges_are_restored_as_they_were_written", wrong);
@@ -156,6 +259,8 @@ int cmd_ranges(const struct cmd_options *o)
 	wrong += result(4, "a_directory_is_loaded_once",
 			!repeated_is_refused(fmt_ranges_make_relisted, "header is damaged"));
 	wrong += result(5, "damage_of_ranges_is_found", damaged_ranges(o));
+	wrong += result(6, "ranges_are_read_ahead", all_ahead(o));
+	wrong += result(7, "ranges_are_read_ahead_where_that_fails", broken_ahead(o));
 	return !!wrong;
 }
 

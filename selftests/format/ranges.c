@@ -366,6 +366,19 @@ static void write_round(struct ranges *r)
 		fmt_build_life(&r->build);
 }
 
+/* All that there is, in order. */
+static void write_all(struct ranges *r)
+{
+	u32 i;
+
+	for (i = 0; i < r->nr; i++) {
+		write_base(r, i);
+		r->range[i].marked = false;
+		memset(r->range[i].mark, 0, sizeof(r->range[i].mark));
+	}
+	fmt_build_flush(&r->build, false);
+}
+
 static void fault_delta(struct ranges *r, struct kvtree_log_piece *raw)
 {
 	if (fault(r, FMT_NO_COVER_BITS))
@@ -506,6 +519,8 @@ bool fmt_ranges_make(struct fmt_disks *disks, u64 seed, enum fmt_fault fault,
 		/* The last write counts. */
 		r->fault = rounds ? FMT_SOUND : fault;
 		write_round(r);
+		if (r->fault == FMT_SOUND && fault == FMT_SOUND && one_in(r, 4))
+			write_all(r);
 	}
 	put_directory(r);
 	fill_want(r, want);

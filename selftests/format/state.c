@@ -46,13 +46,23 @@ static u64 hash_number(u64 hash, u64 number)
 
 static int read_blocks(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *buf)
 {
-	const struct fmt_disks *disks = recovery_of(set, set)->disks;
+	const struct recovery *r = recovery_of(set, set);
+	const struct fmt_disks *disks = r->disks;
+	struct fmt_state *state = r->state;
 
 	/* The module must not even try to. */
 	if (slot >= disks->nr || block > disks->blocks[slot] ||
 	    nr > disks->blocks[slot] - block)
 		fmt_die("it reads %u blocks from block %llu on, behind the end", nr,
 			(unsigned long long)block);
+	state->reads += r->in_range;
+	if (state->bad_block && slot == state->bad_disk && block <= state->bad_block &&
+	    state->bad_block < block + nr) {
+		/* Anything may be there then. */
+		memset(buf, 0xa5, (size_t)nr * KVTREE_LOG_BLOCK);
+		state->bad_reads += r->in_range;
+		return -EIO;
+	}
 	memcpy(buf, fmt_block(disks, slot, block), (size_t)nr * KVTREE_LOG_BLOCK);
 	return 0;
 }
@@ -169,15 +179,17 @@ static int keep_extent(struct kvt_log_sink *sink, const struct kvt_log_extent *e
 	return kvt_log_extent_check(&recovery_of(sink, sink)->reader, extent);
 }
 
-static int keep_range(struct kvt_log_sink *sink, u32 i)
+static int keep_ranges(struct kvt_log_sink *sink, u32 first, u32 end)
 {
 	struct recovery *r = recovery_of(sink, sink);
-	int verdict;
+	int verdict = KVT_LOG_SOUND;
 
 	r->in_range = true;
-	r->range = i;
-	r->before = r->state->nr_items;
-	verdict = kvt_log_range_read(&r->reader, &sink->dir, i);
+	for (r->range = first; !verdict && r->range < end; r->range++) {
+		r->before = r->state->nr_items;
+		verdict = kvt_log_range_read(&r->reader, &sink->dir, r->range,
+					     r->state->alone ? 0 : end);
+	}
 	r->in_range = false;
 	return verdict;
 }
@@ -260,6 +272,8 @@ void fmt_state_finish(struct fmt_state *state, bool keep_data)
 void fmt_state_begin(struct fmt_state *state)
 {
 	state->error = 0;
+	state->reads = 0;
+	state->bad_reads = 0;
 	state->text[0] = '\0';
 	state->nr_items = 0;
 	state->memory_used = 0;
@@ -286,6 +300,8 @@ static int recovery_run(struct recovery *r, u64 back, struct fmt_map *map)
 	err = kvt_log_reader_init(&r->reader, &r->set);
 	if (state->merge_blocks)
 		r->reader.merge_blocks = state->merge_blocks;
+	if (state->ahead_blocks)
+		r->reader.ahead_blocks = state->ahead_blocks;
 	if (!err)
 		err = kvt_log_recover(&r->set, &state->found, &r->sink);
 	kvt_log_directory_free(&r->sink.dir);
@@ -302,7 +318,7 @@ void fmt_recover(const struct fmt_disks *disks, struct fmt_state *state, u64 bac
 	struct recovery r = {
 		.set = { .read = read_blocks, .say = say, .nr_given = disks->nr,
 			 .until = disks->until },
-		.sink = { .extent = keep_extent, .range = keep_range },
+		.sink = { .extent = keep_extent, .ranges = keep_ranges },
 		.reader.entry = keep,
 		.disks = disks,
 		.state = state,

@@ -23,7 +23,15 @@ struct fmt_item {
 };
 
 struct fmt_state {
-	u32 merge_blocks;	/* given: for pieces of a range that are read together; 0: all */
+	/* Given. */
+	u32 merge_blocks;	/* for pieces of a range that are read together; 0: all */
+	u32 ahead_blocks;	/* that are read ahead; 0: the usual number */
+	bool alone;		/* nothing is read of other ranges than the present one */
+	u32 bad_disk;
+	u64 bad_block;		/* which cannot be read there; 0: all can */
+	/* What came of it. */
+	u32 reads;		/* of ranges */
+	u32 bad_reads;		/* those that failed */
 	int error;		/* nothing is restored: a negative errno */
 	char text[200];		/* what recovery said */
 	struct kvt_log_found found;

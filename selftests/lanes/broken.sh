@@ -128,7 +128,7 @@ failures()
 	grep -haE '^ *not ok ' "$1"/*.ktap |
 		grep -vE ' (kernel_ran_to_the_end|no_kernel_reports)$' || true
 	cat "$1/reports.txt" 2>/dev/null || true
-	grep -haE 'ERROR: |WARNING: |SUMMARY: |runtime error: ' "$1"/kunit-*.log 2>/dev/null || true
+	grep -haE 'ERROR: |WARNING: |SUMMARY: |runtime error: ' "$1"/{kunit-*,format}.log 2>/dev/null || true
 }
 
 # came_to_tests RESULTS: did the kernel of the lane reach the tests?

@@ -13,6 +13,7 @@ int kvt_log_reader_init(struct kvt_log_reader *reader, struct kvt_log_set *set)
 {
 	reader->set = set;
 	reader->merge_blocks = KVTREE_LOG_CHUNK_MAX;
+	reader->ahead_blocks = KVT_LOG_AHEAD_BLOCKS;
 	reader->buf = kvt_env_alloc((size_t)KVTREE_LOG_CHUNK_MAX * KVTREE_LOG_BLOCK);
 	return reader->buf ? 0 : -ENOMEM;
 }
@@ -24,6 +25,12 @@ KVT_EXPORT_FOR_TESTS(kvt_log_reader_init);
  */
 void kvt_log_reader_exit(struct kvt_log_reader *reader)
 {
+	u32 i;
+
+	for (i = 0; i < KVT_LOG_AHEAD; i++) {
+		kvt_env_free(reader->ahead[i].buf);
+		reader->ahead[i] = (struct kvt_log_ahead) {};
+	}
 	kvt_env_free(reader->buf);
 	reader->buf = NULL;
 }

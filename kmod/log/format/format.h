@@ -179,6 +179,20 @@ struct kvt_log_run {
 	u8 cover[KVTREE_LOG_COVER_BYTES];	/* of a delta: the hashes that it covers */
 };
 
+/* Of ranges that are read one after the other, this many pieces each are read ahead, in order. */
+#define KVT_LOG_AHEAD		2
+/* Blocks of such pieces that are read at once. */
+#define KVT_LOG_AHEAD_BLOCKS	64
+
+/* What was read of one piece of several ranges. */
+struct kvt_log_ahead {
+	u8 *buf;
+	u32 dev;
+	u64 block;			/* on the device */
+	u32 blocks;			/* 0: nothing */
+	u32 alone;			/* ranges before this one are not read ahead */
+};
+
 /* The memory with which one thread reads extents. */
 struct kvt_log_reader {
 	/* Called for each record, maybe before its checksum has been verified; may be NULL. */
@@ -188,6 +202,8 @@ struct kvt_log_reader {
 	struct kvt_log_set *set;
 	struct kvt_log_col cols[KVTREE_COLS_MAX];
 	u8 *buf;			/* KVTREE_LOG_CHUNK_MAX blocks */
+	struct kvt_log_ahead ahead[KVT_LOG_AHEAD];
+	u32 ahead_blocks;		/* at most KVT_LOG_AHEAD_BLOCKS */
 	u32 merge_blocks;		/* those that pieces of a range are read to together */
 	u64 records;
 	u64 bytes;
@@ -246,8 +262,8 @@ struct kvt_log_sink {
 			enum kvtree_log_kind kind);
 	/* Read an extent, now or before bury() returns.  Returns a verdict or an errno. */
 	int (*extent)(struct kvt_log_sink *sink, const struct kvt_log_extent *extent);
-	/* Read a range of the checkpoint in the same way, by kvt_log_range_read(). */
-	int (*range)(struct kvt_log_sink *sink, u32 i);
+	/* Read ranges of the checkpoint in the same way, in order, by kvt_log_range_read(). */
+	int (*ranges)(struct kvt_log_sink *sink, u32 first, u32 end);
 	/* Whether bury() is due at the end of an epoch.  NULL: it is due after each. */
 	bool (*due)(struct kvt_log_sink *sink);
 	/*
@@ -258,9 +274,11 @@ struct kvt_log_sink {
 	int (*bury)(struct kvt_log_sink *sink);
 	/*
 	 * Empty at first.  If the checkpoint has ranges, kvt_log_recover() loads their directory
-	 * before the first range().  The caller frees it, whatever is returned.
+	 * before the first ranges().  The caller frees it, whatever is returned.
 	 */
 	struct kvt_log_directory dir;
+	/* How many times ranges() is called at least, if there are so many ranges. */
+	u32 parts;
 	/* Counted by kvt_log_recover(). */
 	u64 segments;
 	u64 log_blocks;			/* blocks of the log, including the commit records */
@@ -422,8 +440,13 @@ int kvt_log_directory_add(struct kvt_log_directory *dir, struct kvt_log_range *r
 void kvt_log_directory_sort(struct kvt_log_directory *dir);
 u32 kvt_log_directory_find(const struct kvt_log_directory *dir, const u8 *key, u32 len);
 
+/* ahead.c */
+const u8 *kvt_log_ahead_get(struct kvt_log_reader *reader, const struct kvt_log_directory *dir,
+			    u32 i, u32 end, u32 nr);
+
 /* range.c */
-int kvt_log_range_read(struct kvt_log_reader *reader, const struct kvt_log_directory *dir, u32 i);
+int kvt_log_range_read(struct kvt_log_reader *reader, const struct kvt_log_directory *dir, u32 i,
+		       u32 end);
 
 /* walk.c */
 u32 kvt_log_trailer_head_crc(const struct kvtree_log_super *super, u64 generation,

@@ -5,6 +5,9 @@
  */
 #include "format.h"
 
+/* Ranges that are passed to the sink at once: where their pieces are small, one read gets them. */
+#define RANGES_MOST	16U
+
 static int load_table(struct kvt_log_visit *visit, u32 dev, const struct kvtree_log_table *table)
 {
 	struct kvt_log_extent extent = {
@@ -39,28 +42,32 @@ static int load_dev(struct kvt_log_visit *visit, u32 dev)
 	return verdict;
 }
 
-static int load_range(struct kvt_log_visit *visit, u32 i)
+static int visit_range(struct kvt_log_visit *visit, const struct kvt_log_range *range)
 {
-	const struct kvt_log_range *range = visit->sink->dir.range[i];
 	int verdict = KVT_LOG_SOUND;
 	u32 piece;
 
 	for (piece = 0; !verdict && piece < range->nr_pieces; piece++)
 		verdict = kvt_log_visit_piece(visit, &range->piece[piece]);
-	return verdict ?: visit->sink->range(visit->sink, i);
+	return verdict;
 }
 
-/* Load the directory, and all ranges that are not empty. */
+/* Load the directory, and all ranges. */
 static int load_ranges(struct kvt_log_visit *visit)
 {
 	struct kvt_log_directory *dir = &visit->sink->dir;
+	u32 first, end, step, i;
 	int verdict;
-	u32 i;
 
 	verdict = kvt_log_directory_load(visit->set, dir);
-	for (i = 0; !verdict && i < dir->nr; i++)
-		if (dir->range[i]->nr_pieces)
-			verdict = load_range(visit, i);
+	step = max(min(dir->nr / max(visit->sink->parts, 1U), RANGES_MOST), 1U);
+	for (first = 0; !verdict && first < dir->nr; first = end) {
+		end = min(first + step, dir->nr);
+		for (i = first; !verdict && i < end; i++)
+			verdict = visit_range(visit, dir->range[i]);
+		if (!verdict)
+			verdict = visit->sink->ranges(visit->sink, first, end);
+	}
 	return verdict;
 }
 

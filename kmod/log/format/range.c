@@ -13,6 +13,9 @@ struct reading {
 	struct kvt_log_reader *reader;
 	const struct kvt_log_range *range;
 	const struct kvt_log_range *next;	/* NULL: there is none */
+	const struct kvt_log_directory *dir;
+	u32 i;					/* of the range */
+	u32 end;				/* of the ranges that are read after it */
 	u32 seed;				/* of the keys' hashes */
 	u32 at;					/* where the reader's memory is free */
 	struct kvt_log_run *run;		/* the one that is being read */
@@ -95,11 +98,8 @@ static bool piece_fits(const struct reading *r, const struct kvt_log_piece *piec
 	       blocks_of(piece->outside, piece->outside_len) <= r->reader->merge_blocks;
 }
 
-/*
- * Read the blocks with some bytes of the piece's chunk to the reader's memory, and add the bytes
- * to the checksum.  *@data is set to their offset there.
- */
-static int bytes_read(struct reading *r, u32 offset, u32 len, u32 *data, u32 *crc)
+/* Read the blocks with some bytes of the piece's chunk; *@data is set to their offset in memory. */
+static int bytes_read(struct reading *r, u32 offset, u32 len, u32 *data)
 {
 	struct kvt_log_set *set = r->reader->set;
 	struct kvt_log_pos pos = r->run->piece->pos;
@@ -113,14 +113,22 @@ static int bytes_read(struct reading *r, u32 offset, u32 len, u32 *data, u32 *cr
 	pos.block += offset / KVTREE_LOG_BLOCK;
 	err = set->read(set, set->dev[r->run->piece->dev].slot,
 			kvt_log_pos_block(r->run->super, &pos), blocks, r->reader->buf + r->at);
-	if (err)
-		return err;
-	r->at += blocks * KVTREE_LOG_BLOCK;
-	*crc = kvt_crc32c(*crc, r->reader->buf + *data, len);
-	return 0;
+	if (!err)
+		r->at += blocks * KVTREE_LOG_BLOCK;
+	return err;
 }
 
-/* Read a piece into memory. */
+/* Read a piece into memory, to two places there: the records, and their columns. */
+static int piece_read(struct reading *r, struct kvt_log_records *in)
+{
+	const struct kvt_log_piece *piece = r->run->piece;
+
+	in->data = r->reader->buf;
+	return bytes_read(r, piece->offset, piece->len, &in->at) ?:
+	       bytes_read(r, piece->outside, piece->outside_len, &in->outside);
+}
+
+/* Find a piece in what was read ahead, or read it. */
 static int piece_fetch(struct reading *r, struct kvt_log_records *in)
 {
 	const struct kvt_log_piece *piece = r->run->piece;
@@ -128,16 +136,17 @@ static int piece_fetch(struct reading *r, struct kvt_log_records *in)
 	int err;
 
 	in->reader = r->reader;
-	in->data = r->reader->buf;
-	err = bytes_read(r, piece->offset, piece->len, &in->at, &crc);
+	in->data = kvt_log_ahead_get(r->reader, r->dir, r->i, r->end, piece - r->range->piece);
+	in->at = piece->offset % KVTREE_LOG_BLOCK;
+	in->outside = piece->outside_len ? piece->outside - (piece->offset - in->at) : in->at;
+	err = in->data ? 0 : piece_read(r, in);
 	if (err)
 		return err;
 	in->end = in->at + piece->len;
-	err = bytes_read(r, piece->outside, piece->outside_len, &in->outside, &crc);
-	if (err)
-		return err;
 	in->outside_end = in->outside + piece->outside_len;
 	r->reader->bytes += kvt_log_piece_bytes(piece);
+	crc = kvt_crc32c(crc, in->data + in->at, piece->len);
+	crc = kvt_crc32c(crc, in->data + in->outside, piece->outside_len);
 	return crc == piece->crc ? KVT_LOG_SOUND : KVT_LOG_DAMAGED;
 }
 
@@ -300,16 +309,21 @@ static void piece_wrong(const struct reading *r, int verdict)
  * @reader: its entry() is called for the record of each key
  * @dir: loaded
  * @i: which range
+ * @end: those before this one are read after it, with the same reader
  *
  * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, KVT_LOG_NEWER or -EIO, which was reported; or what
  * @reader's entry() or piece() returned.
  */
-int kvt_log_range_read(struct kvt_log_reader *reader, const struct kvt_log_directory *dir, u32 i)
+int kvt_log_range_read(struct kvt_log_reader *reader, const struct kvt_log_directory *dir, u32 i,
+		       u32 end)
 {
 	struct reading r = {
 		.reader = reader,
 		.range = dir->range[i],
 		.next = i + 1 < dir->nr ? dir->range[i + 1] : NULL,
+		.dir = dir,
+		.i = i,
+		.end = end,
 		.seed = kvt_log_key_seed(reader->set->dev[0].super),
 	};
 	u32 nr = r.range->nr_pieces;
