@@ -590,6 +590,8 @@ cuts()
 
 cuts_results()
 {
+	in_lane uml build_module "$UML" ARCH=um
+	[ "$QEMU_CUTS" -eq 0 ] || in_lane stock build_module "$KERNEL_DIR"
 	attempt cuts-one in_lane uml cuts uml 1 "$CUTS"
 	attempt cuts-three in_lane uml cuts uml 3 "$CUTS"
 	[ "$QEMU_CUTS" -eq 0 ] || attempt cuts-qemu in_lane stock cuts stock 2 "$QEMU_CUTS"
@@ -615,6 +617,7 @@ boots()
 
 boot_results()
 {
+	in_lane uml build_module "$UML" ARCH=um
 	"$IMAGES/golden.sh" v1 "$DISKS/v1" true >/dev/null
 	attempt boot-by-systemd in_lane uml boots
 	as_root rm -rf "$DISKS/systemd"
