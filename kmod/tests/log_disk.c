@@ -70,6 +70,15 @@ void ld_write_supers(struct ld *ld)
 	}
 }
 
+void ld_end_life(struct ld *ld, u64 epoch)
+{
+	u32 i;
+
+	for (i = 0; i < ld->set.nr_given; i++)
+		ld->super[i]->lives[0].last_epoch = cpu_to_le64(epoch);
+	ld_write_supers(ld);
+}
+
 static struct kvtree_log_super *ld_super(struct ld *ld, u32 disk, u32 nr)
 {
 	struct kvtree_log_super *super = kunit_kzalloc(ld->test, sizeof(*super), GFP_KERNEL);

@@ -563,8 +563,7 @@ static void a_part_of_a_commit_record_proves_the_epoch_before(struct kunit *test
 	KUNIT_EXPECT_EQ(test, 2, ld_restore(ld, &found));
 	KUNIT_EXPECT_EQ(test, 2, found.seen);
 	/* If the life has an end, nothing after it is looked for. */
-	ld->super[0]->lives[0].last_epoch = cpu_to_le64(2);
-	ld_write_supers(ld);
+	ld_end_life(ld, 2);
 	KUNIT_EXPECT_EQ(test, 2, ld_restore(ld, &found));
 	KUNIT_EXPECT_FALSE(test, found.open);
 }
@@ -739,15 +738,9 @@ static void a_commit_record_that_others_prove_is_not_dropped(struct kunit *test)
 		KUNIT_EXPECT_NOT_NULL_MSG(test, strstr(ld->said, text), "%u: \"%s\"", i,
 					  ld->said);
 		/* The life may have an end. */
-		ld->super[0]->lives[0].last_epoch = cpu_to_le64(6);
-		ld->super[1]->lives[0].last_epoch = cpu_to_le64(6);
-		ld->super[2]->lives[0].last_epoch = cpu_to_le64(6);
-		ld_write_supers(ld);
+		ld_end_life(ld, 6);
 		KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
-		ld->super[0]->lives[0].last_epoch = 0;
-		ld->super[1]->lives[0].last_epoch = 0;
-		ld->super[2]->lives[0].last_epoch = 0;
-		ld_write_supers(ld);
+		ld_end_life(ld, 0);
 		for (j = lost[i].n; j <= 4; j++)
 			ld_damage(ld, lost[i].disk, ld_trailer(ld, lost[i].disk, j), 0);
 	}
@@ -776,10 +769,7 @@ static void only_disks_of_an_epoch_have_to_be_readable(struct kunit *test)
 	}
 	/* A life that ends with epoch 3. */
 	ld->set.until = 0;
-	ld->super[0]->lives[0].last_epoch = cpu_to_le64(3);
-	ld->super[1]->lives[0].last_epoch = cpu_to_le64(3);
-	ld->super[2]->lives[0].last_epoch = cpu_to_le64(3);
-	ld_write_supers(ld);
+	ld_end_life(ld, 3);
 	KUNIT_EXPECT_EQ(test, 6, ld_restore(ld, &found));
 }
 
@@ -788,7 +778,6 @@ static void a_disk_without_epochs_needs_no_segment(struct kunit *test)
 {
 	struct ld *ld = ld_new(test, 2);
 	struct kvt_log_found found;
-	u32 i;
 
 	ld_add_epoch(ld, 1, BIT(1));
 	ld_add_epoch(ld, 2, BIT(1));
@@ -800,9 +789,7 @@ static void a_disk_without_epochs_needs_no_segment(struct kunit *test)
 	ld_unreadable(ld, ld_trailer(ld, 0, 1), -EIO);
 	KUNIT_EXPECT_EQ(test, -EIO, ld_restore(ld, &found));
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 3 cannot be read"));
-	for (i = 0; i < 2; i++)
-		ld->super[i]->lives[0].last_epoch = cpu_to_le64(2);
-	ld_write_supers(ld);
+	ld_end_life(ld, 2);
 	KUNIT_EXPECT_EQ(test, 2, ld_restore(ld, &found));
 }
 
@@ -1086,12 +1073,10 @@ static void only_what_is_needed_has_to_be_readable(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 6, ld->commit[0].block);
 	for (commit.block = 1; commit.block < 300; commit.block++) {
 		ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &commit), -EIO);
-		ld->super[0]->lives[0].last_epoch = cpu_to_le64(4);
-		ld_write_supers(ld);
+		ld_end_life(ld, 4);
 		KUNIT_EXPECT_EQ(test, commit.block < 6 ? -EIO : 3 + MANY, ld_recover(ld, &found));
 		/* If it is not known, an earlier epoch can be asked for. */
-		ld->super[0]->lives[0].last_epoch = 0;
-		ld_write_supers(ld);
+		ld_end_life(ld, 0);
 		KUNIT_EXPECT_EQ(test, -EIO, ld_recover(ld, &found));
 		ld->set.until = 3;
 		KUNIT_EXPECT_EQ(test, commit.block < 4 ? -EIO : 3, ld_recover(ld, &found));

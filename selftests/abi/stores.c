@@ -768,13 +768,11 @@ TEST_F(stores, store_over_a_new_limit_does_not_grow_by_what_is_removed)
 {
 	int fd = open_limited(self->dev, self->name, 0, 0);
 	struct kvtree_store_info info;
-	cpu_set_t all, one;
+	cpu_set_t all;
 	__u32 key;
 
 	ASSERT_EQ(0, sched_getaffinity(0, sizeof(all), &all));
-	CPU_ZERO(&one);
-	CPU_SET(0, &one);
-	ASSERT_EQ(0, sched_setaffinity(0, sizeof(one), &one));
+	kvt_run_on(0);
 	for (key = 0; key < 10; key++)
 		ASSERT_EQ(0, kvt_put(fd, kvt_bytes(&key, 4), STR("v"), NULL));
 	ASSERT_EQ(0, set_limit_keys(self->dev, self->name, 5));
@@ -800,14 +798,12 @@ TEST_F(stores, new_limit_is_kept_exactly_in_the_middle_of_writes)
 	int fd = open_limited(self->dev, self->name, 0, 0);
 	int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN), cpu, added;
 	struct kvtree_store_info info;
-	cpu_set_t all, one;
+	cpu_set_t all;
 	__u32 key;
 
 	ASSERT_EQ(0, sched_getaffinity(0, sizeof(all), &all));
 	for (cpu = 0; cpu < cpus; cpu++) {
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		ASSERT_EQ(0, sched_setaffinity(0, sizeof(one), &one));
+		kvt_run_on(cpu);
 		for (key = 0; key < 10; key++) {
 			__u32 name = key << 8 | (__u32)cpu;
 
@@ -817,9 +813,7 @@ TEST_F(stores, new_limit_is_kept_exactly_in_the_middle_of_writes)
 	/* Less than there is, then three more. */
 	ASSERT_EQ(0, set_limit_keys(self->dev, self->name, 1));
 	for (cpu = 0; cpu < cpus; cpu++) {
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		ASSERT_EQ(0, sched_setaffinity(0, sizeof(one), &one));
+		kvt_run_on(cpu);
 		EXPECT_EQ(-EDQUOT, kvt_put(fd, STR("new"), STR("v"), NULL));
 		key = (__u32)cpu;
 		EXPECT_EQ(0, kvt_put(fd, kvt_bytes(&key, 4), STR("w"), NULL));
@@ -828,9 +822,7 @@ TEST_F(stores, new_limit_is_kept_exactly_in_the_middle_of_writes)
 	for (key = 0, added = 0; key < 10; key++) {
 		__u32 name = 0xffff0000 | key;
 
-		CPU_ZERO(&one);
-		CPU_SET((int)key % cpus, &one);
-		ASSERT_EQ(0, sched_setaffinity(0, sizeof(one), &one));
+		kvt_run_on((int)key % cpus);
 		added += kvt_put(fd, kvt_bytes(&name, 4), STR("v"), NULL) == 0;
 	}
 	EXPECT_EQ(3, added);

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -62,15 +61,6 @@ static int del(int fd, __u32 n)
 	return kvt_remove(fd, kvt_bytes(&key, sizeof(key)));
 }
 
-static void bind_to(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	KVT_CHECK(sched_setaffinity(0, sizeof(set), &set) == 0);
-}
-
 /* Insert all odd numbers, and remove them: leaves and inner nodes split, and go. */
 static void *write_odd(void *arg)
 {
@@ -78,7 +68,7 @@ static void *write_odd(void *arg)
 	int fd = self->env.env.fd;
 	__u32 n;
 
-	bind_to(CPU);
+	kvt_run_on(CPU);
 	self->contexts->writer = gettid();
 	while (!__atomic_load_n(&self->stop, __ATOMIC_RELAXED)) {
 		for (n = 1; n < 2 * STABLE; n += 2) {
@@ -133,7 +123,7 @@ FIXTURE_SETUP(contexts)
 	kvt_bpf_env_bind(&self->env, self->skel->maps.rodata_store, KVTREE_OPEN_READ);
 	kvt_bpf_env_bind(&self->sums, self->skel->maps.rodata_sums, KVTREE_OPEN_WRITE);
 	self->contexts = &self->skel->bss->contexts;
-	bind_to(!CPU);
+	kvt_run_on(!CPU);
 }
 
 /*

@@ -456,22 +456,10 @@ TEST_F(durable, an_epoch_is_written_to_the_devices_that_have_a_part_of_it)
 		EXPECT_TRUE(kvt_has(t->fd, kvt_bytes(&i, sizeof(i)), STR("v")));
 }
 
-/* The superblock that a crash has left on a disk. */
-static const struct kvtree_log_super *super_of(const struct self *t, int disk)
-{
-	const struct kvtree_log_super *copy[2];
-	int i;
-
-	for (i = 0; i < 2; i++)
-		copy[i] = (void *)((char *)t->image[disk] +
-				   (size_t)i * KVTREE_LOG_SUPER_STRIDE * KVTREE_LOG_BLOCK);
-	return copy[le64toh(copy[0]->number) < le64toh(copy[1]->number)];
-}
-
 /* Whether the superblock of a disk has the place that the life's first commit record has. */
 static bool ahead_is_known(const struct self *t, int disk)
 {
-	const struct kvtree_log_super *super = super_of(t, disk);
+	const struct kvtree_log_super *super = kvt_image_super(t->image[disk]);
 	const struct kvtree_log_life *life = &super->lives[le32toh(super->nr_lives) - 1];
 	const struct kvtree_log_pos *pos = &life->commit;
 	const struct kvtree_log_trailer *first;

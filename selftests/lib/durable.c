@@ -160,22 +160,18 @@ void kvt_disks_image(const struct kvt_disk *disk, int nr, int fd, void **image)
 	} while (fd >= 0 && bytes != kvt_stat(fd, KVTREE_STAT_LOG_BYTES));
 }
 
-static __u64 image_records(const void *image)
+const struct kvtree_log_super *kvt_image_super(const void *image)
 {
-	const struct kvtree_log_super *super;
-	__u64 records = 0, number, newest = 0;
+	const struct kvtree_log_super *super = image, *newest = super;
 	unsigned int copy;
 
-	for (copy = 0; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
+	for (copy = 1; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
 		super = (const void *)((const char *)image +
 			(size_t)copy * KVTREE_LOG_SUPER_STRIDE * KVTREE_LOG_BLOCK);
-		number = le64toh(super->number);
-		if (number <= newest)
-			continue;
-		newest = number;
-		records = le64toh(super->checkpoint.records);
+		if (le64toh(super->number) > le64toh(newest->number))
+			newest = super;
 	}
-	return records;
+	return newest;
 }
 
 __u64 kvt_disks_records(const struct kvt_disk *disk, int nr)
@@ -186,7 +182,7 @@ __u64 kvt_disks_records(const struct kvt_disk *disk, int nr)
 
 	for (i = 0; i < nr; i++) {
 		image = kvt_disk_image(&disk[i]);
-		records += image_records(image);
+		records += le64toh(kvt_image_super(image)->checkpoint.records);
 		kvt_disk_free(&disk[i], image);
 	}
 	return records;

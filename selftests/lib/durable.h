@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <linux/kvtree.h>
+#include <linux/kvtree_format.h>
 
 #define KVT_MIB		(1ul << 20)
 
@@ -25,6 +26,8 @@ void kvt_disk_remove(struct kvt_disk *disk);
 
 /* Its whole contents, and how to restore them when nobody has it open. */
 void *kvt_disk_image(const struct kvt_disk *disk);
+/* Of the copies of its superblock, the one that was written last. */
+const struct kvtree_log_super *kvt_image_super(const void *image);
 void kvt_disk_free(const struct kvt_disk *disk, void *image);
 void kvt_disk_restore(const struct kvt_disk *disk, const void *image);
 void kvt_disk_write(const struct kvt_disk *disk, const void *data, size_t len, size_t at);

@@ -70,16 +70,13 @@ void kvt_race_stop(struct kvt_race *race, int pid)
 void kvt_stay_clear_of_uml_race(void)
 {
 	char line[256];
-	cpu_set_t cpu;
 	FILE *f;
 
 	f = fopen("/proc/cpuinfo", "r");
 	KVT_CHECK(f);
-	CPU_ZERO(&cpu);
-	CPU_SET(0, &cpu);
 	while (fgets(line, sizeof(line), f))
 		if (strstr(line, "User Mode Linux"))
-			KVT_CHECK(sched_setaffinity(0, sizeof(cpu), &cpu) == 0);
+			kvt_run_on(0);
 	fclose(f);
 }
 

@@ -46,19 +46,6 @@ FIXTURE(held) {
 	__u64 *took;			/* a child's best lap, which it writes here */
 };
 
-/*
- * Each CPU has its own part of the log: one is to be full.  A command that needs a page that
- * its process does not have goes to a worker of io_uring's, which may run on any CPU.
- */
-static void stay_on_a_cpu(void)
-{
-	cpu_set_t cpus;
-
-	CPU_ZERO(&cpus);
-	CPU_SET(0, &cpus);
-	KVT_CHECK(sched_setaffinity(0, sizeof(cpus), &cpus) == 0);
-}
-
 /* What maps a ring keeps it. */
 static void keep_from_children(const struct kvt_ring *ring)
 {
@@ -68,7 +55,11 @@ static void keep_from_children(const struct kvt_ring *ring)
 
 FIXTURE_SETUP(held)
 {
-	stay_on_a_cpu();
+	/*
+	 * Each CPU has its own part of the log: one is to be full.  A command that needs a page
+	 * that its process does not have goes to a worker of io_uring's, which may run on any CPU.
+	 */
+	kvt_run_on(0);
 	kvt_fault_disk(&self->disk, 0);
 	self->dev = kvt_open();
 	ASSERT_LE(0, self->dev);
