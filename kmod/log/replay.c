@@ -352,11 +352,7 @@ static int replay_sorted(struct kvt_replay *replay, const struct kvt_key *key,
 
 static int replay_piece(struct kvt_log_reader *reader)
 {
-	struct kvt_replay *replay = container_of(reader, struct kvt_replay, reader);
-
-	/* What comes next may be in order again. */
-	replay->sorted = true;
-	return replay_flush(replay);
+	return replay_flush(container_of(reader, struct kvt_replay, reader));
 }
 
 static int replay_entry(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
@@ -367,7 +363,7 @@ static int replay_entry(struct kvt_log_reader *reader, const struct kvt_log_entr
 	int err;
 
 	if (replay->sorted && !replay_follows(replay, &key)) {
-		/* Then nobody knows which keys to expect: others come one by one for now. */
+		/* Then nobody knows which keys to expect: the range's others come one by one. */
 		err = replay_flush(replay);
 		if (err)
 			return err;
