@@ -243,7 +243,6 @@ stock_boot()
 stock_run()
 {
 	RECORDS=$LOGS
-	build_module "$KERNEL_DIR"
 	rm -f "$LOGS"/{*.oracle,*.rc,*.txt}
 	write_script "${ENGINES[ROUND % 2]}" "$(stock_script)"
 	run_steps 'recording on a stock kernel' stock_boot
@@ -310,7 +309,6 @@ uml_steps()
 uml_run()
 {
 	RECORDS=$OUT/../stock/results
-	build_module "$UML" ARCH=um
 	rm -f "$LOGS"/{*.oracle,*.rc,*.txt}
 	write_script "${ENGINES[1 - ROUND % 2]}" "$(uml_script)"
 	truncate -s ${UNEQUAL_MIB}M "$DISKS"/attach-{0,1,2}.img
@@ -590,8 +588,6 @@ cuts()
 
 cuts_results()
 {
-	in_lane uml build_module "$UML" ARCH=um
-	[ "$QEMU_CUTS" -eq 0 ] || in_lane stock build_module "$KERNEL_DIR"
 	attempt cuts-one in_lane uml cuts uml 1 "$CUTS"
 	attempt cuts-three in_lane uml cuts uml 3 "$CUTS"
 	[ "$QEMU_CUTS" -eq 0 ] || attempt cuts-qemu in_lane stock cuts stock 2 "$QEMU_CUTS"
@@ -617,7 +613,6 @@ boots()
 
 boot_results()
 {
-	in_lane uml build_module "$UML" ARCH=um
 	"$IMAGES/golden.sh" v1 "$DISKS/v1" true >/dev/null
 	attempt boot-by-systemd in_lane uml boots
 	as_root rm -rf "$DISKS/systemd"
@@ -630,6 +625,8 @@ prepare()
 	vm_prepare crash
 	UML=$("$LANES/kernel.sh" uml)
 	run_logged "$LOGS/programs.log" 'crash: building the programs' '' in_tree build_programs
+	in_lane stock build_module "$KERNEL_DIR"
+	in_lane uml build_module "$UML" ARCH=um
 	DISKS=$(mktemp -d "$(uml_memory_dir $$ $DISKS_MB)/kvtree-crash-XXXXXX")
 	trap 'rm -rf "$DISKS"' EXIT
 }
