@@ -316,6 +316,12 @@ static void write_delta(struct ranges *r, u32 i)
 	fmt_build_piece_end(&r->build, piece);
 }
 
+static void unmark(struct range *range)
+{
+	range->marked = false;
+	memset(range->mark, 0, sizeof(range->mark));
+}
+
 static void write_base(struct ranges *r, u32 i)
 {
 	struct range *range = &r->range[i];
@@ -348,8 +354,7 @@ static void write_range(struct ranges *r, u32 i)
 	} else {
 		write_delta(r, i);
 	}
-	range->marked = false;
-	memset(range->mark, 0, sizeof(range->mark));
+	unmark(range);
 }
 
 static void write_round(struct ranges *r)
@@ -373,8 +378,7 @@ static void write_all(struct ranges *r)
 
 	for (i = 0; i < r->nr; i++) {
 		write_base(r, i);
-		r->range[i].marked = false;
-		memset(r->range[i].mark, 0, sizeof(r->range[i].mark));
+		unmark(&r->range[i]);
 	}
 	fmt_build_flush(&r->build, false);
 }
