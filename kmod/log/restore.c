@@ -28,7 +28,7 @@
 #define WORKERS_MAX	16
 /* The most extents that wait for a worker. */
 #define QUEUE		64
-/* So many parts of the checkpoint for each worker, so that all end at about the same time. */
+/* Parts of the checkpoint for each worker: enough that all finish at about the same time. */
 #define PARTS		16
 /* With fewer bytes of removals, tombstones stay until the end; in tests, this is little. */
 #define TOMBSTONES_MIN	((u64)(KVT_AUDITS ? SZ_4K : SZ_4M))
@@ -180,7 +180,7 @@ static void restore_fail(struct restore *r, int verdict, const struct restore_it
 	wake_up(&r->room);
 }
 
-/* Read until one fails, maybe one of another worker. */
+/* Stop at the first failure, also at another worker's. */
 static int restore_read_ranges(struct restore_worker *w, u32 first, u32 end)
 {
 	struct restore *r = w->restore;
@@ -305,7 +305,7 @@ static int restore_begin(struct restore *r)
 		queue_work(r->log->state.wq, &w->work);
 		r->nr_workers++;
 	}
-	/* In tests there are few ranges, and yet several in some parts. */
+	/* Tests have few ranges, but some parts should have several all the same. */
 	r->sink.parts = KVT_AUDITS ? 4 : PARTS * r->nr_workers;
 	return r->nr_workers ? 0 : -ENOMEM;
 }

@@ -43,7 +43,7 @@ struct ld {
 struct ld *ld_new(struct kunit *test, u32 nr);
 /* Write the superblocks as they are in @ld->super. */
 void ld_write_supers(struct ld *ld);
-/* The same with an end of the first life, 0: it has none. */
+/* End the first life with @epoch, or not at all if that is 0, and write the superblocks. */
 void ld_end_life(struct ld *ld, u64 epoch);
 /* Write extents of one chunk each; @extent is filled. */
 void ld_add_extent(struct ld *ld, u32 disk, u64 epoch, const struct ld_record *records, u32 nr,

@@ -11,9 +11,9 @@
 #include "mutate.h"
 #include "ranges.h"
 
-/* Ranges take so many reads at most, of 100 that they take without reading ahead. */
+/* The most reads that ranges may take, in percent of those without reading ahead. */
 #define READS_PERCENT	70
-/* Of each of two pieces of ranges, one read ahead may fail, and one more of the next 16 ranges. */
+/* The most reads ahead that one bad block may fail: of two pieces, in two parts of the ranges. */
 #define BAD_READS	4
 
 /*
@@ -52,7 +52,7 @@ static u64 sound_ranges(const struct cmd_options *o, u64 *keys)
 	return wrong;
 }
 
-/* Choose a block that was written, behind the superblocks. */
+/* Choose any block after the superblocks that something has been written to. */
 static void break_block(const struct fmt_disks *disks, u64 *row, struct fmt_state *state)
 {
 	do {

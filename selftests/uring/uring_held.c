@@ -56,8 +56,9 @@ static void keep_from_children(const struct kvt_ring *ring)
 FIXTURE_SETUP(held)
 {
 	/*
-	 * Each CPU has its own part of the log: one is to be full.  A command that needs a page
-	 * that its process does not have goes to a worker of io_uring's, which may run on any CPU.
+	 * Each CPU writes to its own part of the log, and these tests fill one part.  A command
+	 * that needs a page which its process lacks goes to a worker of io_uring, and that may
+	 * run on any CPU.
 	 */
 	kvt_run_on(0);
 	kvt_fault_disk(&self->disk, 0);

@@ -2,8 +2,8 @@
 /*
  * Reading ahead.  The pieces of a range are small, but a checkpoint has written those of successive
  * ranges one after the other.  So where such ranges are read one after the other, one read gets
- * a piece and those that follow it: the first pieces of all ranges, and by itself the second ones,
- * which another checkpoint has written.
+ * the first pieces of several ranges, and another one their second pieces, which a later
+ * checkpoint has written.
  *
  * If that fails, the pieces of these ranges are read alone.  So nothing depends on what no piece
  * needs, and the error is that of the first piece that cannot be read.  No other read ahead is

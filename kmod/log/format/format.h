@@ -179,14 +179,14 @@ struct kvt_log_run {
 	u8 cover[KVTREE_LOG_COVER_BYTES];	/* of a delta: the hashes that it covers */
 };
 
-/* Of ranges that are read one after the other, this many pieces each are read ahead, in order. */
+/* How many pieces of each range are read ahead, the oldest first. */
 #define KVT_LOG_AHEAD		2
-/* Blocks of such pieces that are read at once. */
+/* The most blocks that one such read gets. */
 #define KVT_LOG_AHEAD_BLOCKS	64
 
 /* What was read of one piece of several ranges. */
 struct kvt_log_ahead {
-	u8 *buf;
+	u8 *buf;			/* NULL until something is read */
 	u32 dev;
 	u64 block;			/* on the device */
 	u32 blocks;			/* 0: nothing */
@@ -203,7 +203,7 @@ struct kvt_log_reader {
 	struct kvt_log_col cols[KVTREE_COLS_MAX];
 	u8 *buf;			/* KVTREE_LOG_CHUNK_MAX blocks */
 	struct kvt_log_ahead ahead[KVT_LOG_AHEAD];
-	u32 ahead_blocks;		/* at most KVT_LOG_AHEAD_BLOCKS */
+	u32 ahead_blocks;		/* the most that are read ahead at once */
 	u32 merge_blocks;		/* those that pieces of a range are read to together */
 	u64 records;
 	u64 bytes;
