@@ -95,7 +95,8 @@ struct saving {
 	struct task_struct *task;	/* the task that makes it */
 	int err;			/* the first error */
 	struct bound last;		/* the index's last key when saving began */
-	atomic_t next[KVT_PLACES];	/* where to look for a job that writes there */
+	struct mutex lock;		/* protects next; held by a worker that looks for work */
+	u32 next[KVT_PLACES];		/* where to look for a job that writes there */
 	u32 nr;
 	struct saver savers[];
 };
@@ -427,52 +428,59 @@ static int saver_write(struct saver *s)
 	return 0;
 }
 
-/* Write what the buffer has, unless it is for the same place as what comes next. */
-static int saver_turn(struct saver *s, enum kvt_place place)
-{
-	int err = s->place == place ? 0 : saver_write(s);
-
-	if (!err)
-		s->place = place;
-	return err;
-}
-
 /* Where a job writes, unless its delta becomes too large. */
 static enum kvt_place job_place(const struct kvt_job *job)
 {
 	return job->delta_max ? KVT_PLACE_REST : KVT_PLACE_BASES;
 }
 
-/* Get the next job that writes to a place.  Returns NULL if there is none. */
+/* Find the next job that writes to a place.  Returns NULL if there is none. */
 static const struct kvt_job *saving_job(struct saving *saving, enum kvt_place place)
 {
 	const struct kvt_saved *saved = saving->saved;
-	u32 i;
+	u32 *next = &saving->next[place];
 
-	while ((u32)atomic_read(&saving->next[place]) < saved->nr_jobs) {
-		i = atomic_fetch_inc(&saving->next[place]);
-		if (i < saved->nr_jobs && job_place(&saved->jobs[i]) == place)
-			return &saved->jobs[i];
+	for (; *next < saved->nr_jobs; (*next)++) {
+		if (job_place(&saved->jobs[*next]) == place)
+			return &saved->jobs[*next];
 		cond_resched();
 	}
 	return NULL;
 }
 
-/* Begin the next job, or a part of another worker's.  If there is none, the worker is done. */
+/*
+ * Begin the next job, or a part of another worker's.  If there is none, the worker is done.
+ * Returns false if the buffer has to be written first.
+ */
+static bool saver_begin_next(struct saver *s)
+{
+	struct saving *saving = s->saving;
+	const struct kvt_job *base = saving_job(saving, KVT_PLACE_BASES);
+	const struct kvt_job *delta = base ? NULL : saving_job(saving, KVT_PLACE_REST);
+	/* Only bases are divided among workers. */
+	enum kvt_place place = delta ? KVT_PLACE_REST : KVT_PLACE_BASES;
+
+	if (s->place != place && s->buf.nr_records)
+		return false;
+	s->place = place;
+	if (base || delta) {
+		saving->next[place]++;
+		saver_begin(s, base ?: delta, delta);
+	} else {
+		s->done = !saver_split(s);
+	}
+	return true;
+}
+
+/* One worker looks at a time: a job is active before others look for a part of it. */
 static int saver_next(struct saver *s)
 {
-	const struct kvt_job *base = saving_job(s->saving, KVT_PLACE_BASES);
-	const struct kvt_job *delta = base ? NULL : saving_job(s->saving, KVT_PLACE_REST);
-	/* Only bases are divided among workers. */
-	int err = saver_turn(s, delta ? KVT_PLACE_REST : KVT_PLACE_BASES);
+	bool began;
 
-	if (err)
-		return err;
-	if (base || delta)
-		saver_begin(s, base ?: delta, delta);
-	else
-		s->done = !saver_split(s);
-	return 0;
+	mutex_lock(&s->saving->lock);
+	began = saver_begin_next(s);
+	mutex_unlock(&s->saving->lock);
+	return began ? 0 : saver_write(s);
 }
 
 /* A delta has become too large: write a base instead. */
@@ -481,10 +489,12 @@ static int saver_restart(struct saver *s)
 	int err;
 
 	piece_drop(s);
-	err = saver_turn(s, KVT_PLACE_BASES);
-	if (!err)
-		saver_begin(s, s->job, false);
-	return err;
+	err = saver_write(s);
+	if (err)
+		return err;
+	s->place = KVT_PLACE_BASES;
+	saver_begin(s, s->job, false);
+	return 0;
 }
 
 /* Make the new range that has the current piece; a delta is added to the old range's pieces. */
@@ -762,6 +772,7 @@ int kvt_save(struct kvt_saved *saved, struct kvt_checkpoints *cps, u64 epoch)
 	saving->saved = saved;
 	saving->cps = cps;
 	saving->task = current;
+	mutex_init(&saving->lock);
 	err = saving_init(saving, max, epoch);
 	if (!err) {
 		saving_run(saving);

@@ -705,6 +705,7 @@ TEST_F(durable, full_device_refuses_what_grows_and_nothing_else)
 /* Spread keys, keys that differ only at their ends, prefixes of each other, and single ones. */
 static void put_ranges(int fd)
 {
+	static char value[1000];
 	struct kvt_rand rand;
 	char key[4096];
 	__u64 number;
@@ -713,7 +714,9 @@ static void put_ranges(int fd)
 	kvt_rand_init(&rand, 0);
 	for (i = 0; i < 6000; i++) {
 		number = kvt_rand(&rand);
-		KVT_CHECK(kvt_put(fd, kvt_bytes(&number, 8), kvt_bytes(&i, 4), NULL) == 0);
+		memcpy(value, &i, sizeof(i));
+		KVT_CHECK(kvt_put(fd, kvt_bytes(&number, 8), kvt_bytes(value, sizeof(value)),
+				  NULL) == 0);
 	}
 	memset(key, 'p', sizeof(key));
 	for (i = 0; i < 3000; i++) {
