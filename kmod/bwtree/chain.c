@@ -222,6 +222,18 @@ static void bw_delta_ent(const struct bw_delta *delta, struct bw_ent *ent)
 	};
 }
 
+static void bw_insert_ent(const struct kvt_insert *insert, struct bw_ent *ent)
+{
+	const struct bw_want want = bw_want(insert->key.data, insert->key.len);
+
+	*ent = (struct bw_ent) {
+		.slice = want.head,
+		.tail = want.tail,
+		.len = want.len,
+		.load = (unsigned long)insert->value,
+	};
+}
+
 static bool bw_delta_is_gone(const struct bw_delta *delta)
 {
 	return delta->rec.kind == BW_DEL || delta->rec.kind == BW_TERM_DEL;
@@ -323,6 +335,8 @@ void bw_walk_init(struct bw_walk *walk, const struct bw_rec *top)
 		bw_part_load(top, &want, false, &walk->part[1]);
 		walk->parts = 2;
 	}
+	walk->row_nr = 0;
+	walk->row_at = 0;
 	bw_walk_rewind(walk);
 }
 
@@ -335,6 +349,13 @@ void bw_walk_rewind(struct bw_walk *walk)
 	walk->p = 0;
 	walk->i = 0;
 	walk->d = 0;
+	walk->r = 0;
+}
+
+/* How many new keys are next; all of them are, or none. */
+static unsigned int bw_walk_row(const struct bw_walk *walk)
+{
+	return walk->i == walk->row_at ? walk->row_nr - walk->r : 0;
 }
 
 /**
@@ -351,7 +372,54 @@ unsigned int bw_walk_run(const struct bw_walk *walk, unsigned int max)
 
 	if (walk->d < part->nr)
 		end = min_t(unsigned int, end, part->delta[walk->d]->rec.at);
+	if (walk->r < walk->row_nr)
+		end = min_t(unsigned int, end, walk->row_at);
 	return end > walk->i ? min(end - walk->i, max) : 0;
+}
+
+/**
+ * bw_walk_skip() - skip the next entries with keys of some length
+ * @walk: of bw_walk_init()
+ * @key_len: the length, or BW_LENS: any
+ * @max: the most entries
+ *
+ * Return: how many it has skipped; 0: the next one may have that length all the same.
+ */
+unsigned int bw_walk_skip(struct bw_walk *walk, u32 key_len, unsigned int max)
+{
+	unsigned int i, n = min(bw_walk_row(walk), max);
+
+	if (n) {
+		for (i = 0; i < n; i++, walk->r++)
+			if (key_len != BW_LENS && walk->row[walk->r].key.len != key_len)
+				break;
+		return i;
+	}
+	if (key_len != BW_LENS && bw_walk_base(walk)->key_len != key_len)
+		return 0;
+	n = bw_walk_run(walk, max);
+	walk->i += n;
+	return n;
+}
+
+/**
+ * bw_walk_to() - go to an entry
+ * @walk: of bw_walk_init()
+ * @nr: its number
+ */
+void bw_walk_to(struct bw_walk *walk, unsigned int nr)
+{
+	struct bw_ent ent;
+	unsigned int n;
+
+	bw_walk_rewind(walk);
+	for (; nr; nr -= n) {
+		n = bw_walk_skip(walk, BW_LENS, nr);
+		if (n)
+			continue;
+		bw_walk_next(walk, &ent);
+		n = 1;
+	}
 }
 
 /**
@@ -363,6 +431,10 @@ unsigned int bw_walk_run(const struct bw_walk *walk, unsigned int max)
  */
 bool bw_walk_next(struct bw_walk *walk, struct bw_ent *ent)
 {
+	if (bw_walk_row(walk)) {
+		bw_insert_ent(&walk->row[walk->r++], ent);
+		return true;
+	}
 	while (!bw_part_next(&walk->part[walk->p], &walk->i, &walk->d, ent)) {
 		if (walk->p + 1 == walk->parts)
 			return false;

@@ -306,24 +306,6 @@ static u32 bw_tail_len(u32 len, u32 prefix_len)
 	return len > at ? len - at : 0;
 }
 
-/* Go to the first entry of a sum. */
-static void bw_walk_to(struct bw_walk *walk, unsigned int nr)
-{
-	struct bw_ent ent;
-	unsigned int n;
-
-	bw_walk_rewind(walk);
-	while (nr) {
-		n = bw_walk_run(walk, nr);
-		walk->i += n;
-		if (!n) {
-			bw_walk_next(walk, &ent);
-			n = 1;
-		}
-		nr -= n;
-	}
-}
-
 /**
  * bw_ent_at() - an entry of a page
  * @top: the page's newest record
@@ -408,10 +390,8 @@ void bw_sum(struct bw_walk *walk, const struct bw_frame *frame, unsigned int fro
 	sum->to = to;
 	bw_walk_to(walk, from);
 	for (i = 0; i < nr; i += n) {
-		/* Except the first and the last, all entries of a base with keys of this length. */
-		n = i && bw_walk_base(walk)->key_len == sum->key_len ?
-		    bw_walk_run(walk, nr - i - 1) : 0;
-		walk->i += n;
+		/* Except the first and the last, all that are known to have keys of this length. */
+		n = i ? bw_walk_skip(walk, sum->key_len, nr - i - 1) : 0;
 		if (n)
 			continue;
 		n = 1;

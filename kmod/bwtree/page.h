@@ -37,6 +37,8 @@ struct kvt_value;
 
 /* A page of fewer entries is never split. */
 #define BW_SPLIT_MIN	4u
+/* The least bytes of an entry of a leaf's base: a slice and a value. */
+#define BW_ENT_MIN	(2 * sizeof(u64))
 
 /* Slices are searched in groups of a cache line; each full group has a sample. */
 #define BW_GROUP	8u
@@ -381,10 +383,15 @@ struct bw_part {
 struct bw_walk {
 	struct bw_part part[2];
 	u8 parts;
+	/* New keys, in order, between two entries of a page without a chain: see sorted.c. */
+	const struct kvt_insert *row;
+	u16 row_nr;
+	u16 row_at;			/* the entry before which they belong */
 	/* What is next: */
 	u8 p;				/* part */
 	u8 d;				/* delta */
 	u16 i;				/* entry of the base */
+	u16 r;				/* new key */
 };
 
 /* The base that has the next entry, unless a record has it. */
@@ -458,6 +465,8 @@ bool bw_part_prev(const struct bw_part *part, u16 *i, u8 *d, struct bw_ent *ent)
 void bw_walk_init(struct bw_walk *walk, const struct bw_rec *top);
 void bw_walk_rewind(struct bw_walk *walk);
 unsigned int bw_walk_run(const struct bw_walk *walk, unsigned int max);
+unsigned int bw_walk_skip(struct bw_walk *walk, u32 key_len, unsigned int max);
+void bw_walk_to(struct bw_walk *walk, unsigned int nr);
 bool bw_walk_next(struct bw_walk *walk, struct bw_ent *ent);
 void bw_rec_init(struct bw_rec *rec, enum bw_kind kind, struct bw_rec *top);
 bool bw_place(const struct bw_rec *top, const struct bw_want *want, struct bw_rec *rec,

@@ -35,7 +35,7 @@ void kvt_sleep_remove(struct kvt_life *life);
 /* replay.c */
 
 /* Records of a range that are put into the index together. */
-#define KVT_REPLAY_BATCH	64
+#define KVT_REPLAY_BATCH	256
 
 /* What a value is counted as. */
 struct kvt_replay_size {

@@ -28,6 +28,7 @@ struct model {
 	struct kvt_lookup lookups[MAX_BATCH];
 	struct kvt_cell cells[MAX_BATCH];
 	struct kvt_key sorted[KT_SORTED_MAX];
+	unsigned int at[KT_SORTED_MAX];
 	u64 versions[KT_SORTED_MAX];
 	unsigned int op;
 };
@@ -101,13 +102,12 @@ static void do_insert_sorted(struct model *m)
 {
 	unsigned int i = kt_rnd_below(&m->rnd, m->keys->nr), nr, done;
 	unsigned int skip = kt_rnd_below(&m->rnd, 3);
-	unsigned int at[KT_SORTED_MAX];
 
 	for (nr = 0; nr < KT_SORTED_MAX && i < m->keys->nr; i++) {
 		/* At most half of those there. */
 		if (model_has(m, i) && kt_rnd_below(&m->rnd, 2))
 			continue;
-		at[nr] = i;
+		m->at[nr] = i;
 		m->sorted[nr++] = m->keys->key[i];
 		if (skip && !kt_rnd_below(&m->rnd, 4))
 			i += kt_rnd_below(&m->rnd, 4 * skip);
@@ -115,10 +115,10 @@ static void do_insert_sorted(struct model *m)
 	expect(m, 0, kt_insert_sorted(m->kt, m->sorted, nr, m->versions, &done));
 	expect(m, nr, done);
 	while (nr--) {
-		KUNIT_ASSERT_GT_MSG(m->test, m->versions[nr], m->version[at[nr]],
+		KUNIT_ASSERT_GT_MSG(m->test, m->versions[nr], m->version[m->at[nr]],
 				    "operation %u", m->op);
-		m->version[at[nr]] = m->versions[nr];
-		__set_bit(at[nr], m->present);
+		m->version[m->at[nr]] = m->versions[nr];
+		__set_bit(m->at[nr], m->present);
 	}
 }
 

@@ -648,7 +648,7 @@ static int kt_sorted_run(struct kt *kt, struct kt_sorted *s, unsigned int *done,
 		atomic64_add(n, &kt->sorted);
 		if (*done == s->nr)
 			break;
-		err = kt_sorted_put(kt, s, *done, &versions[*done]);
+		err = kt_sorted_put(kt, s, *done, versions ? &versions[*done] : NULL);
 		if (err)
 			return err;
 		kt_sorted_drop(&s->inserts[(*done)++]);
@@ -661,7 +661,7 @@ static int kt_sorted_run(struct kt *kt, struct kt_sorted *s, unsigned int *done,
  * @kt: the index
  * @keys: the keys, in order
  * @nr: how many, at most KT_SORTED_MAX
- * @versions: set to the new versions
+ * @versions: set to the new versions, or NULL
  * @done: set to how many keys have one
  *
  * Keys that exist are changed one by one.
@@ -679,7 +679,8 @@ int kt_insert_sorted(struct kt *kt, const struct kvt_key *keys, unsigned int nr,
 
 	*done = 0;
 	for (i = 0; !err && i < nr; i++) {
-		versions[i] = version;
+		if (versions)
+			versions[i] = version;
 		err = kt_sorted_add(kt, s, &keys[i], version);
 	}
 	if (!err)

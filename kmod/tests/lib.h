@@ -147,7 +147,7 @@ void kt_abort(struct kt_change *c);
 /* Whole operations; @version may be NULL. */
 int kt_put_gfp(struct kt *kt, const struct kvt_key *key, gfp_t gfp, u64 *version);
 int kt_put(struct kt *kt, const struct kvt_key *key, u64 *version);
-#define KT_SORTED_MAX	64u
+#define KT_SORTED_MAX	256u
 int kt_insert_sorted(struct kt *kt, const struct kvt_key *keys, unsigned int nr, u64 *versions,
 		     unsigned int *done);
 int kt_del_gfp(struct kt *kt, const struct kvt_key *key, gfp_t gfp, u64 *version);

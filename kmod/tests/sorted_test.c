@@ -6,6 +6,7 @@
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
+#include "bwtree/tree.h"
 #include "keys.h"
 #include "masstree/node.h"
 #include "thread.h"
@@ -42,13 +43,12 @@ static void expect_all(struct kunit *test, struct kt *kt, const struct kt_keys *
 static int insert_part(struct kt *kt, const struct kt_keys *keys, unsigned int from,
 		       unsigned int to)
 {
-	u64 versions[KT_SORTED_MAX];
 	unsigned int n, done;
 	int err = 0;
 
 	for (; !err && from < to; from += n) {
 		n = min(to - from, KT_SORTED_MAX);
-		err = kt_insert_sorted(kt, &keys->key[from], n, versions, &done);
+		err = kt_insert_sorted(kt, &keys->key[from], n, NULL, &done);
 		if (!err && done != n)
 			err = -ENOENT;
 		cond_resched();
@@ -249,6 +249,34 @@ static void sparse_keys_from_the_right_share_leaves(struct kunit *test)
 	expect_small(test, sorted, single);
 }
 
+/* Leaves that have keys on both sides of each new one are not rewritten for each of them. */
+static void keys_between_others_rewrite_few_leaves(struct kunit *test)
+{
+	const unsigned int rewritten = KVT_STAT_ENGINE + BW_NR_CONSOLIDATE;
+	const struct kt_engine *engine = test->param_value;
+	struct kt *sorted = kt_open_pages(test, test->param_value, U64_MAX);
+	struct kt *single = kt_open_pages(test, test->param_value, U64_MAX);
+	struct kt_keys *keys = keys_make(test, KT_RANDOM_8, SORTED_KEYS);
+	unsigned int i, half = keys->nr / 2;
+	u64 before[2];
+
+	for (i = 0; i < keys->nr; i += 2) {
+		put_part(test, sorted, keys, i, i + 1);
+		put_part(test, single, keys, i, i + 1);
+	}
+	before[0] = kvt_stats_read(&sorted->stats, rewritten);
+	before[1] = kvt_stats_read(&single->stats, rewritten);
+	/* The others, in order. */
+	for (i = 0; i < half; i++)
+		swap(keys->key[i], keys->key[2 * i + 1]);
+	KUNIT_ASSERT_EQ(test, 0, insert_part(sorted, keys, 0, half));
+	put_part(test, single, keys, 0, half);
+	expect_all(test, sorted, keys);
+	if (engine->ops == &kvt_bwtree_ops)
+		KUNIT_EXPECT_GE(test, kvt_stats_read(&single->stats, rewritten) - before[1] + 8,
+				kvt_stats_read(&sorted->stats, rewritten) - before[0]);
+}
+
 /* A thread that inserts every third part of a set. */
 struct part_thread {
 	struct kt_thread thread;
@@ -308,6 +336,9 @@ static void runs_beside_each_other_lose_no_key(struct kunit *test)
 
 #ifdef CONFIG_FAILSLAB
 
+/* Few enough that some fail in the engine. */
+#define FAILING_RUN	64u
+
 /*
  * The n-th allocation fails, for n = 1, 2, ...: the first keys exist then, with the versions
  * that were returned, and no others.
@@ -316,13 +347,13 @@ static void a_run_without_memory_inserts_the_first_keys(struct kunit *test)
 {
 	struct kt_keys *keys = keys_make(test, KT_SHARED_9, 600);
 	struct kt *kt = kt_open_pages(test, test->param_value, U64_MAX);
-	u64 versions[KT_SORTED_MAX], version;
 	unsigned int from = 0, n, done, i;
+	u64 versions[FAILING_RUN], version;
 	bool failed = true;
 	int err;
 
 	for (n = 1; from < keys->nr; n = failed ? n + 1 : 1, from += done) {
-		i = min(keys->nr - from, KT_SORTED_MAX);
+		i = min(keys->nr - from, FAILING_RUN);
 		WRITE_ONCE(current->fail_nth, n);
 		err = kt_insert_sorted(kt, &keys->key[from], i, versions, &done);
 		failed = !xchg(&current->fail_nth, 0);
@@ -346,6 +377,7 @@ static struct kunit_case sorted_cases[] = {
 	KT_CASE(no_keys_leave_leaves_half_full),
 	KT_CASE(what_is_merged_is_not_split_again),
 	KT_CASE(sparse_keys_from_the_right_share_leaves),
+	KT_CASE(keys_between_others_rewrite_few_leaves),
 	KT_CASE(runs_beside_each_other_lose_no_key),
 #ifdef CONFIG_FAILSLAB
 	KT_CASE(a_run_without_memory_inserts_the_first_keys),
