@@ -39,7 +39,7 @@ int bw_run(struct bw_tree *tree, bw_step_fn fn, struct bw_help *help, struct bw_
 	int ret;
 
 	for (;;) {
-		stock->want = BW_SLOTS;
+		memset(stock->want, 0, sizeof(stock->want));
 		stock->want_ids = 0;
 		rcu_read_lock();
 		ret = fn(tree, stock, help);

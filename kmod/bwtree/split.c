@@ -63,15 +63,11 @@ static struct bw_key *bw_split_key(struct bw_stock *stock, enum bw_slot slot,
 {
 	struct bw_ent before, ent;
 	struct bw_key *sep;
-	unsigned int i;
 	u32 len;
 
-	bw_walk_rewind(walk);
+	bw_walk_to(walk, m - 1);
+	bw_walk_next(walk, &before);
 	bw_walk_next(walk, &ent);
-	for (i = 0; i < m; i++) {
-		before = ent;
-		bw_walk_next(walk, &ent);
-	}
 	/* An inner page's first key must be its first child's. */
 	len = level ? ent.len : bw_ent_common(&before, &ent, 0) + 1;
 	sep = bw_stock_get(stock, slot, bw_key_size(len));
@@ -172,13 +168,14 @@ static int bw_split_root(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	return 0;
 }
 
-static u32 bw_post_size(const struct bw_want *low, const struct bw_page *page)
+/* Bytes of the term of a page from @low to @to, which is NULL for the last page. */
+static u32 bw_post_size(const struct bw_want *low, const struct bw_key *to)
 {
 	struct bw_ent high;
 
-	if (!page->rec.high)
+	if (!to)
 		return bw_term_size(low->len, NULL, NULL);
-	high = bw_ent_of_key(page->rec.high);
+	high = bw_ent_of_key(to);
 	return bw_term_size(low->len, NULL, &high);
 }
 
@@ -192,18 +189,17 @@ static int bw_split_page(struct bw_tree *tree, struct bw_stock *stock, struct bw
 {
 	const struct bw_want low = bw_want_key(sep);
 	struct bw_frame frame = bw_frame_of(top);
+	bool ids = bw_stock_has_ids(stock, 1);
 	struct bw_split *split;
 	struct bw_page *page;
+	void *term;
 
-	if (!bw_stock_has_ids(stock, 1))
-		return -ENOMEM;
-	frame.low = sep;
-	page = bw_build(stock, BW_SLOT_UPPER, walk, &frame, m, nr, bw_space_of(top));
-	if (!page)
-		return -ENOMEM;
 	split = bw_stock_get(stock, BW_SLOT_SPLIT, sizeof(*split) + bw_key_tail(low.len));
 	/* Memory for the second step, unless the parent changes too much before that. */
-	if (!split || !bw_stock_get(stock, BW_SLOT_TERM, bw_post_size(&low, page)))
+	term = bw_stock_get(stock, BW_SLOT_TERM, bw_post_size(&low, top->high));
+	frame.low = sep;
+	page = bw_build(stock, BW_SLOT_UPPER, walk, &frame, m, nr, bw_space_of(top));
+	if (!ids || !split || !term || !page)
 		return -ENOMEM;
 
 	bw_rec_init(&split->rec, BW_SPLIT, top);

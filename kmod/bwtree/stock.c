@@ -19,8 +19,7 @@ void *bw_stock_get(struct bw_stock *stock, enum bw_slot slot, u32 size)
 
 	if (obj && bw_mem_room(obj) >= size)
 		return obj;
-	stock->want = slot;
-	stock->want_size = size;
+	stock->want[slot] = size;
 	return NULL;
 }
 
@@ -75,7 +74,7 @@ void bw_stock_take_ids(struct bw_stock *stock, u8 nr)
  */
 int bw_stock_fill(struct bw_tree *tree, struct bw_stock *stock)
 {
-	enum bw_slot slot = stock->want;
+	enum bw_slot slot;
 	int err;
 
 	while (stock->nr_ids < stock->want_ids) {
@@ -84,12 +83,15 @@ int bw_stock_fill(struct bw_tree *tree, struct bw_stock *stock)
 			return err;
 		stock->nr_ids++;
 	}
-	if (slot == BW_SLOTS)
-		return 0;
-	bw_mem_free(stock->obj[slot]);
-	stock->obj[slot] = bw_mem_alloc(stock->want_size, stock->gfp);
-	stock->want = BW_SLOTS;
-	return stock->obj[slot] ? 0 : -ENOMEM;
+	for (slot = 0; slot < BW_SLOTS; slot++) {
+		if (!stock->want[slot])
+			continue;
+		bw_mem_free(stock->obj[slot]);
+		stock->obj[slot] = bw_mem_alloc(stock->want[slot], stock->gfp);
+		if (!stock->obj[slot])
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 /**

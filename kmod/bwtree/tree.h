@@ -244,8 +244,7 @@ enum bw_slot {
 struct bw_stock {
 	gfp_t gfp;
 	bool pass;		/* ignore the limit, as the tree does not grow */
-	u32 want_size;
-	u8 want;
+	u32 want[BW_SLOTS];	/* bytes */
 	u8 want_ids;
 	u8 nr_ids;
 	u32 id[BW_STOCK_IDS];
