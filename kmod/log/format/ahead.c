@@ -88,7 +88,7 @@ static bool ahead_read(struct kvt_log_reader *reader, struct kvt_log_ahead *ahea
 	struct kvt_log_set *set = reader->set;
 
 	if (!ahead->buf)
-		ahead->buf = kvt_env_alloc((size_t)reader->ahead_blocks * KVTREE_LOG_BLOCK);
+		ahead->buf = kvt_env_alloc_raw((size_t)reader->ahead_blocks * KVTREE_LOG_BLOCK);
 	ahead->blocks = 0;
 	if (!ahead->buf || set->read(set, set->dev[dev].slot, block, blocks, ahead->buf))
 		return false;

@@ -28,7 +28,13 @@
 
 static inline void *kvt_env_alloc(size_t size)
 {
-	return kvmalloc(size, GFP_KERNEL | __GFP_ZERO);
+	return kvzalloc(size, GFP_KERNEL);
+}
+
+/* Memory with any content, to read into. */
+static inline void *kvt_env_alloc_raw(size_t size)
+{
+	return kvmalloc(size, GFP_KERNEL);
 }
 
 static inline void kvt_env_free(void *p)
@@ -74,6 +80,7 @@ typedef __u64 u64;
 #define le16_to_cpu(x)	le16toh(x)
 #define le32_to_cpu(x)	le32toh(x)
 #define le64_to_cpu(x)	le64toh(x)
+#define be64_to_cpu(x)	be64toh(x)
 #define cpu_to_le16(x)	htole16(x)
 #define cpu_to_le32(x)	htole32(x)
 #define cpu_to_le64(x)	htole64(x)
@@ -115,6 +122,11 @@ u32 kvt_crc32c(u32 crc, const void *data, size_t len);
 static inline void *kvt_env_alloc(size_t size)
 {
 	return calloc(1, size);
+}
+
+static inline void *kvt_env_alloc_raw(size_t size)
+{
+	return malloc(size);
 }
 
 static inline void kvt_env_free(void *p)

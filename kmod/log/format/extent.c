@@ -14,7 +14,7 @@ int kvt_log_reader_init(struct kvt_log_reader *reader, struct kvt_log_set *set)
 	reader->set = set;
 	reader->merge_blocks = KVTREE_LOG_CHUNK_MAX;
 	reader->ahead_blocks = KVT_LOG_AHEAD_BLOCKS;
-	reader->buf = kvt_env_alloc((size_t)KVTREE_LOG_CHUNK_MAX * KVTREE_LOG_BLOCK);
+	reader->buf = kvt_env_alloc_raw((size_t)KVTREE_LOG_CHUNK_MAX * KVTREE_LOG_BLOCK);
 	return reader->buf ? 0 : -ENOMEM;
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_reader_init);

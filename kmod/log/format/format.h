@@ -336,8 +336,17 @@ static inline bool kvt_log_newer(u64 version, bool removed, u64 than, bool than_
  */
 static inline int kvt_log_key_cmp(const u8 *a, u32 a_len, const u8 *b, u32 b_len)
 {
-	int cmp = memcmp(a, b, min(a_len, b_len));
+	__be64 x, y;
+	int cmp;
 
+	/* Most keys differ there. */
+	if (a_len >= sizeof(x) && b_len >= sizeof(y)) {
+		memcpy(&x, a, sizeof(x));
+		memcpy(&y, b, sizeof(y));
+		if (x != y)
+			return be64_to_cpu(x) < be64_to_cpu(y) ? -1 : 1;
+	}
+	cmp = memcmp(a, b, min(a_len, b_len));
 	return cmp ?: (a_len > b_len) - (a_len < b_len);
 }
 

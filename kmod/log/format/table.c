@@ -86,7 +86,7 @@ static int table_load(struct kvt_log_set *set, u32 dev, struct kvtree_log_table 
 
 	if (!kvt_log_pos_valid(super, &pos, blocks))
 		return KVT_LOG_DAMAGED;
-	*table = kvt_env_alloc((size_t)blocks * KVTREE_LOG_BLOCK);
+	*table = kvt_env_alloc_raw((size_t)blocks * KVTREE_LOG_BLOCK);
 	if (!*table)
 		return -ENOMEM;
 	err = set->read(set, set->dev[dev].slot, kvt_log_pos_block(super, &pos), blocks, *table);

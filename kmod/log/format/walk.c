@@ -38,7 +38,7 @@ int kvt_log_walk_init(struct kvt_log_walk *walk, struct kvt_log_set *set, u32 de
 	memset(walk, 0, sizeof(*walk));
 	walk->set = set;
 	walk->dev = dev;
-	walk->buf = kvt_env_alloc((size_t)WALK_BLOCKS * KVTREE_LOG_BLOCK);
+	walk->buf = kvt_env_alloc_raw((size_t)WALK_BLOCKS * KVTREE_LOG_BLOCK);
 	return walk->buf ? 0 : -ENOMEM;
 }
 
