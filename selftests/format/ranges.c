@@ -104,14 +104,16 @@ static int key_cmp(const void *a, const void *b)
 static void keys_make(struct ranges *r)
 {
 	u32 seed = kvt_log_key_seed(&r->build.dev[0].super), i, j;
+	/* They differ only where they end, or already at the beginning. */
+	bool alike = one_in(r, 3);
 
 	for (i = 0; i < KEYS; i++) {
 		struct key *key = &r->key[i];
 
 		key->len = 2 + fmt_below(&r->row, sizeof(key->bytes) - 2);
 		for (j = 0; j < key->len; j++)
-			key->bytes[j] = (u8)fmt_below(&r->row, 3) * 127;
-		key->bytes[1] = (u8)i;
+			key->bytes[j] = alike ? 127 : (u8)fmt_below(&r->row, 3) * 127;
+		key->bytes[alike ? key->len - 1 : 1] = (u8)i;
 	}
 	qsort(r->key, KEYS, sizeof(r->key[0]), key_cmp);
 	for (i = 0; i < KEYS; i++)

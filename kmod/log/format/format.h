@@ -336,17 +336,21 @@ static inline bool kvt_log_newer(u64 version, bool removed, u64 than, bool than_
  */
 static inline int kvt_log_key_cmp(const u8 *a, u32 a_len, const u8 *b, u32 b_len)
 {
+	u32 len = min(a_len, b_len), at = 0;
+	int cmp = 0;
 	__be64 x, y;
-	int cmp;
 
-	/* Most keys differ there. */
-	if (a_len >= sizeof(x) && b_len >= sizeof(y)) {
-		memcpy(&x, a, sizeof(x));
-		memcpy(&y, b, sizeof(y));
+	if (len < sizeof(x))
+		cmp = memcmp(a, b, len);
+	/* Eight bytes at a time; the last ones may have been compared before. */
+	while (at < len && len >= sizeof(x)) {
+		at = min(at, len - (u32)sizeof(x));
+		memcpy(&x, a + at, sizeof(x));
+		memcpy(&y, b + at, sizeof(y));
 		if (x != y)
 			return be64_to_cpu(x) < be64_to_cpu(y) ? -1 : 1;
+		at += sizeof(x);
 	}
-	cmp = memcmp(a, b, min(a_len, b_len));
 	return cmp ?: (a_len > b_len) - (a_len < b_len);
 }
 
